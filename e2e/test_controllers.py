@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import yaml
 
-from e2e.cluster import OTHER, SOON, SYSTEM, Cluster, Json, pod
+from e2e.cluster import OTHER, SOON, SYSTEM, Bayplan, Cluster, Json, pod
 from e2e.provider import NodeSpec, Part, token_kubeconfig, wait_until
 from e2e.provider.golang import ROOT
 from e2e.provider.process import Endpoint, free_port
@@ -147,3 +147,43 @@ def test_statuses_follow_the_pods_whoever_leads(cluster: Cluster, two: list[Cont
     cluster.clear()
     wait_until(is_idle, SOON, "the queue unused")
     assert all(isinstance(status["used"], dict) for status in statuses), "never null"
+
+
+@pytest.mark.usefixtures("two")
+def test_queues_say_while_a_node_is_lost_that_guarantees_exceed_the_room(
+    cluster: Cluster, start: Callable[..., Bayplan]
+) -> None:
+    first = {"enabled": [{"name": "FairShare"}]}
+    plugins = {"multiPoint": first, "postFilter": first, "podGroupPostFilter": first}
+    start(cluster.config(profiles=[{"schedulerName": OTHER, "plugins": plugins}]))
+    lost = NodeSpec("c2", gpus=6)
+    cluster.nodes(NodeSpec("c1", gpus=4), lost)
+    names = {"matchLabels": {"kubernetes.io/metadata.name": cluster.namespace}}
+    create(cluster, "Queue", "a", guaranteed={"nvidia.com/gpu": 8}, namespaceSelector=names)
+    create(cluster, "Queue", "b", guaranteed={"nvidia.com/gpu": 2})
+    create(cluster, "Queue", "c")
+    holds = pod("holds", OTHER, nodeSelector={"kubernetes.io/hostname": "c1"})
+    holds["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "4"}}
+    cluster.create(holds)
+    cluster.wait_bound("holds")
+
+    def above(name: str) -> list[str]:
+        status = json.loads(cluster.kubectl("get", "queue", name, "-o=json")).get("status", {})
+        conditions = status.get("conditions", ())
+        return [c["message"] for c in conditions if c["type"] == "GuaranteedAboveRoom"]
+
+    def told() -> set[str]:
+        fields = "involvedObject.kind=Queue,reason=GuaranteedAboveRoom"
+        found = cluster.kubectl("get", "events", f"--field-selector={fields}", "-o=json")
+        return {event["involvedObject"]["name"] for event in json.loads(found)["items"]}
+
+    text = "spec.guaranteed.nvidia.com/gpu: guaranteed to all: 10, there is: 4. "
+    wait_until(lambda: not above("a") and not above("b"), SOON, "nothing above the room")
+    cluster.api.delete_node("c2")
+    wait_until(lambda: above("a") and above("b"), SOON, "the condition on both")
+    assert all(above(name)[0].startswith(text) for name in "ab")
+    assert above("c") == []
+    wait_until(lambda: told() == {"a", "b"}, SOON, "events on both")
+    cluster.nodes(lost)
+    wait_until(lambda: not above("a") and not above("b"), SOON, "the end of the condition")
+    assert cluster.node_of("holds")

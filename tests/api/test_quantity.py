@@ -62,6 +62,50 @@ def test_anything_else_is_refused_with_examples(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("9" * 5000, id="digits"),
+        pytest.param("1" + "0" * 1000, id="zeros"),
+        pytest.param(10**5000, id="integer"),
+        pytest.param(-(10**5000), id="negative"),
+    ],
+)
+def test_amounts_of_thousands_of_digits_are_refused_in_a_short_sentence(text: Any) -> None:
+    with pytest.raises(quantity.QuantityError, match=r"is not a quantity") as error:
+        quantity.parse(text)
+    assert len(str(error.value)) < 80
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("1e99999999", MAX),
+        ("-1e99999999", -MAX),
+        ("1e-99999999", 1),
+        ("0e99999999", 0),
+        ("." + "0" * 900 + "1e99999999", MAX),
+        ("9" * 900 + "e-99999999", 1),
+    ],
+)
+def test_exponents_that_no_memory_can_hold_are_held_within_64_bits(text: str, whole: int) -> None:
+    assert quantity.value(text) == whole
+
+
+@pytest.mark.parametrize(
+    ("resource", "one", "other", "texts"),
+    [
+        ("memory", 2**40, 2**39, ("1Ti", "512Gi")),
+        ("memory", 2**45, 2**45 - 2**30, ("32Ti", "32767Gi")),
+        ("cpu", 10_000_001, 10_000_000, ("10000001m", "10000")),
+    ],
+)
+def test_amounts_that_differ_by_little_are_shown_apart(
+    resource: str, one: int, other: int, texts: tuple[str, str]
+) -> None:
+    assert quantity.shown_apart(resource, one, other) == texts
+
+
+@pytest.mark.parametrize(
     ("text", "whole", "thousandths"),
     [
         ("1", 1, 1000),

@@ -1,5 +1,6 @@
-"""What the status of PodGroups and ElasticQuotas should be."""
+"""What the status of PodGroups, ElasticQuotas and Queues should be."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from bayplan.api.scheduling import ElasticQuota, PodGroup
 from bayplan.cache.sub_groups import SUB_GROUPS
 from bayplan.controllers.statuses import elastic_quota_status, pod_group_status
 from bayplan.controllers.watched import Watched
-from bayplan.testing import make_object, make_pod
+from bayplan.testing import Json, make_node, make_object, make_pod
 
 NOW = 1_700_000_000.0
 BEGAN = "2023-11-14T22:13:20Z"
@@ -79,11 +80,17 @@ class Objects:
     def __init__(self) -> None:
         self.watched = Watched(["bayplan"])
 
-    def queue(self, **spec: object) -> None:
-        """A Queue of the namespace default."""
+    def queue(self, conditions: Sequence[Json] = (), **spec: object) -> None:
+        """A Queue of the namespace default, whose status has these conditions."""
         selector = {"matchLabels": {"kubernetes.io/metadata.name": "default"}}
         queue = make_object(QUEUE, "team").spec(namespaceSelector=selector, **spec)
-        self.watched.put(QUEUE, queue.json)
+        self.watched.put(QUEUE, queue.json | {"status": {"conditions": list(conditions)}})
+
+    def conditions(self, now: float = NOW) -> list[Json]:
+        """Those that the Queue should have."""
+        found = self.watched.statuses(now)[QUEUE, "team"]["conditions"]
+        assert isinstance(found, list)
+        return found
 
 
 def test_a_status_that_the_object_has_is_not_written_again() -> None:
@@ -109,10 +116,37 @@ def test_what_was_replaced_under_its_name_stays_when_the_old_one_goes(kind: Kind
     assert watched.keys(kind) == {}
 
 
-def test_a_queue_with_an_unknown_parent_says_so() -> None:
+def test_a_queue_that_is_wrong_says_all_that_is_wrong() -> None:
     objects = Objects()
-    objects.queue(parent="nobody", limit={"cpu": "4"})
-    status = objects.watched.statuses(NOW)[QUEUE, "team"]
-    conditions = status["conditions"]
-    assert isinstance(conditions, list)
-    assert (conditions[0]["status"], conditions[0]["reason"]) == ("False", "UnknownParent")
+    objects.queue(parent="nobody", limit={"cpu": "-4"})
+    (ready,) = objects.conditions()
+    assert (ready["type"], ready["status"], ready["reason"]) == ("Ready", "False", "InvalidAmount")
+    assert ready["message"] == (
+        "spec.limit.cpu: must not be negative; spec.parent: there is no queue nobody"
+    )
+
+
+def test_a_queue_says_that_guarantees_exceed_the_room_until_there_is_room_again() -> None:
+    objects = Objects()
+    objects.queue(guaranteed={"cpu": "10"})
+    node = make_node("n").capacity(cpu="16")
+    objects.watched.put(NODE, node.json)
+    assert [c["type"] for c in objects.conditions()] == ["Ready"]
+    for _ in range(2):
+        objects.watched.put(NODE, make_node("n").capacity(cpu="4").json)
+        ready, above = objects.conditions()
+        assert ready["status"] == "True"
+        assert (above["type"], above["status"]) == ("GuaranteedAboveRoom", "True")
+        assert str(above["message"]).startswith(
+            "spec.guaranteed.cpu: guaranteed to all: 10, there is: 4. "
+        )
+        objects.watched.put(NODE, node.json)
+        assert [c["type"] for c in objects.conditions()] == ["Ready"]
+
+
+def test_a_condition_is_of_the_time_when_it_changed() -> None:
+    objects = Objects()
+    objects.queue(guaranteed={"cpu": "10"})
+    first = objects.conditions()
+    objects.queue(first, guaranteed={"cpu": "11"})
+    assert [c["lastTransitionTime"] for c in objects.conditions(NOW + 60)] == [BEGAN, BEGAN]

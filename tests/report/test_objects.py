@@ -11,7 +11,7 @@ from bayplan.api.queues import Queue
 from bayplan.api.scheduling import ElasticQuota
 from bayplan.inbox.messages import Changed
 from bayplan.scheduler import CHORE_SECONDS
-from bayplan.testing import Cluster
+from bayplan.testing import Cluster, make_node
 from bayplan.testing.builder import Builder
 
 
@@ -44,6 +44,7 @@ def test_a_queue_that_is_wrong_is_told(
     queues: list[Builder[Queue]], faults: list[tuple[str, str]]
 ) -> None:
     cluster = queue_cluster()
+    cluster.add(make_node("n").capacity(cpu="4"))
     cluster.tell(*(Changed(QUEUE, builder.obj()) for builder in queues))  # at once
     assert sorted(told(cluster)) == faults
     assert told(cluster) == []
@@ -68,6 +69,20 @@ def test_a_fault_that_was_mended_is_told_again() -> None:
     assert told(cluster) == []
     cluster.remove(parent)
     assert told(cluster) == [("a", "UnknownParent")]
+
+
+def test_queues_are_told_when_their_guarantees_exceed_the_room() -> None:
+    cluster = queue_cluster()
+    gone = make_node("gone").capacity(cpu="6")
+    cluster.add(make_node("n").capacity(cpu="4"), gone)
+    cluster.add(queue("a", guaranteed={"cpu": 8}), queue("b", guaranteed={"cpu": 2}), queue("c"))
+    assert told(cluster) == []
+    above = [(name, "GuaranteedAboveRoom") for name in "ab"]
+    for _ in range(2):
+        cluster.remove(gone)
+        assert told(cluster) == above
+        cluster.add(gone)
+        assert told(cluster) == []
 
 
 def test_nobody_is_told_by_a_standby() -> None:

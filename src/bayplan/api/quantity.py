@@ -25,6 +25,9 @@ _QUANTITY = re.compile(
     r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|(n|u|m|k|Ki|[MGTPE]i?))?", re.ASCII
 )
 _MAX = 2**63 - 1
+_LONGEST = 1000
+_EXPONENT = 3 * _LONGEST
+"""Beyond that every amount but 0 is larger than `_MAX`, or smaller than any unit."""
 
 
 class QuantityError(ValueError):
@@ -33,18 +36,32 @@ class QuantityError(ValueError):
 
 @lru_cache(maxsize=65536)
 def parse(text: Amount) -> Fraction:
-    """The exact amount that ``text`` stands for.
+    """The exact amount that ``text`` stands for, where an exponent is at most 3000.
+
+    A larger one counts as 3000, so nobody can make us compute numbers of a million digits.
 
     Raises:
-        QuantityError: ``text`` is in none of the notations.
+        QuantityError: ``text`` is in none of the notations, or has more than 1000 characters.
     """
-    match = _QUANTITY.fullmatch(str(text).strip())
+    plain = _plain(text)
+    match = _QUANTITY.fullmatch(plain)
     if match is None or isinstance(text, bool):
         raise QuantityError(f"{text!r} is not a quantity (examples: 500m, 2, 1.5Gi, 1e3)")
     number, exponent, suffix = match.groups()
     if exponent:
-        return Fraction(number) * Fraction(10) ** int(exponent[1:])
+        power = max(-_EXPONENT, min(int(exponent[1:]), _EXPONENT))
+        return Fraction(number) * Fraction(10) ** power
     return Fraction(number) * _SUFFIXES[suffix or ""]
+
+
+def _plain(text: Amount) -> str:
+    if isinstance(text, int) and text.bit_length() > 3 * _LONGEST:  # str() has a limit, too
+        raise QuantityError(f"a number of {text.bit_length()} bits is not a quantity")
+    plain = str(text).strip()
+    if len(plain) > _LONGEST:
+        start = plain[:20]
+        raise QuantityError(f"{start!r}... ({len(plain)} characters) is not a quantity")
+    return plain
 
 
 def _ceil(amount: Fraction) -> int:
@@ -78,6 +95,14 @@ def shown(resource: str, amount: int) -> str:
         if abs(amount) >= 1 << power:
             return f"{amount / (1 << power):.4g}{suffix}"
     return str(amount)
+
+
+def shown_apart(resource: str, one: int, other: int) -> tuple[str, str]:
+    """Two unequal amounts as `shown` or, where both would look the same, exactly."""
+    texts = shown(resource, one), shown(resource, other)
+    if texts[0] != texts[1]:
+        return texts
+    return canonical(resource, one), canonical(resource, other)
 
 
 def canonical(resource: str, amount: int) -> str:

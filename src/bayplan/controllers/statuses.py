@@ -15,7 +15,8 @@ Unlike there, only Pods of the PodGroup's own namespace are counted, and schedul
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from bayplan.api import quantity
@@ -25,12 +26,14 @@ from bayplan.api.scheduling import ElasticQuota, PodGroup
 from bayplan.cache.pod_groups import minimum_of
 from bayplan.cache.queue_tree import QueueTree
 from bayplan.cache.queue_tree.report import reports
+from bayplan.cache.queue_tree.structure import GUARANTEED_ABOVE_ROOM
 from bayplan.cache.requests import pod_requests
 
 StatusFields = Mapping[str, object]
 
 FINAL = ("Finished", "Failed")
 NO_FAULTS = ("Accepted", "the queue takes part")
+NODES_MISSING = "NodesMissing"
 
 
 def pod_group_status(
@@ -86,7 +89,9 @@ def queue_statuses(
 
     ``previous`` has their statuses by name; ``now`` is in seconds since the epoch.
     """
-    faults = {fault.regarding.name: fault for fault in reversed(tree.faults())}
+    faults: defaultdict[str, list[ObjectFault]] = defaultdict(list)
+    for fault in tree.faults():
+        faults[fault.regarding.name].append(fault)
     statuses: dict[str, StatusFields] = {}
     for state in reports(tree, now):
         status: dict[str, object] = {
@@ -100,26 +105,46 @@ def queue_statuses(
         status["pending"] = state.pending
         if state.oldest is not None:
             status["oldest"] = _time(round(now - state.oldest))
-        before = previous.get(state.name, {})
-        status["conditions"] = [_condition(faults.get(state.name), before, now)]
+        before = previous.get(state.name, {}).get("conditions")
+        status["conditions"] = [
+            _condition(*fields, before if isinstance(before, list) else (), now)
+            for fields in _conditions(faults[state.name])
+        ]
         statuses[state.name] = status
     return statuses
 
 
-def _condition(fault: ObjectFault | None, previous: StatusFields, now: float) -> dict[str, object]:
-    reason, message = NO_FAULTS if fault is None else (fault.reason, fault.message)
-    condition: dict[str, object] = {
-        "type": "Ready",
-        "status": "True" if fault is None else "False",
+def _conditions(faults: Sequence[ObjectFault]) -> Iterator[tuple[str, str, str, str]]:
+    """Type, status, reason and message. That the room is too small is no fault of the Queue."""
+    above = [fault for fault in faults if fault.reason == GUARANTEED_ABOVE_ROOM]
+    wrong = [fault for fault in faults if fault not in above]
+    if wrong:
+        yield "Ready", "False", wrong[0].reason, _sentences(wrong)
+    else:
+        yield "Ready", "True", *NO_FAULTS
+    if above:
+        yield GUARANTEED_ABOVE_ROOM, "True", NODES_MISSING, _sentences(above)
+
+
+def _sentences(faults: Sequence[ObjectFault]) -> str:
+    return "; ".join(fault.message for fault in faults)
+
+
+def _condition(
+    name: str, status: str, reason: str, message: str, previous: Iterable[StatusFields], now: float
+) -> StatusFields:
+    since = (
+        old["lastTransitionTime"]
+        for old in previous
+        if (old["type"], old["status"]) == (name, status)
+    )
+    return {
+        "type": name,
+        "status": status,
         "reason": reason,
         "message": message,
-        "lastTransitionTime": _time(now),
+        "lastTransitionTime": next(since, _time(now)),
     }
-    conditions = previous.get("conditions")
-    for old in conditions if isinstance(conditions, list) else ():
-        if old["type"] == condition["type"] and old["status"] == condition["status"]:
-            condition["lastTransitionTime"] = old["lastTransitionTime"]
-    return condition
 
 
 def _time(seconds: float) -> str:

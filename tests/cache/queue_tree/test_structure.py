@@ -8,8 +8,9 @@ from tests.queues import queue
 from bayplan.api.kinds import NAMESPACE
 from bayplan.api.meta import ObjectFault
 from bayplan.api.queues import Queue
-from bayplan.cache.queue_tree.structure import Structure
-from bayplan.testing import Builder, make_object
+from bayplan.cache.amounts import UNLIMITED
+from bayplan.cache.queue_tree.structure import MOST, Structure
+from bayplan.testing import Builder, Json, make_object
 
 SHARED = "spec.namespaceSelector: Pods of 1 namespaces belong to other queues: x to {}"
 
@@ -130,6 +131,39 @@ def test_faults(queues: list[Builder[Queue]], faults: list[str], rows: list[str]
     structure = structure_of(*queues)
     assert [_shown(fault) for fault in structure.faults] == faults
     assert drawn(structure) == rows
+
+
+@pytest.mark.parametrize(
+    ("amount", "message"),
+    [
+        ("1e30", "1e30 is more than can be counted"),
+        ("9007199254741E", "9007199254741E is more than can be counted"),
+        ("1e99999999", "1e99999999 is more than can be counted"),
+        ("-1e99999999", "must not be negative"),
+        ("9" * 5000, "'99999999999999999999'... (5000 characters) is not a quantity"),
+        ("abc", "'abc' is not a quantity (examples: 500m, 2, 1.5Gi, 1e3)"),
+    ],
+    ids=lambda value: str(value)[:12],
+)
+@pytest.mark.parametrize("field", ["guaranteed", "limit"])
+def test_absurd_amounts_count_as_if_they_were_not_there(
+    field: str, amount: str, message: str
+) -> None:
+    spec: Json = {"parent": "all", field: {"cpu": amount}}
+    structure = structure_of(queue("all"), *(queue(f"q{i}", **spec) for i in range(4)))
+    expected = [f"q{i} InvalidAmount spec.{field}.cpu: {message}" for i in range(4)]
+    assert [_shown(fault) for fault in structure.faults] == expected
+    assert structure.guaranteed[:, 0].tolist() == [0] * 5
+    assert structure.limit[:, 0].tolist() == [UNLIMITED] * 5
+
+
+def test_the_largest_amounts_add_up() -> None:
+    most = {"memory": MOST}
+    structure = structure_of(
+        queue("all"), *(queue(f"q{i}", parent="all", guaranteed=most) for i in range(400))
+    )
+    assert structure.faults == []
+    assert structure.guaranteed[0, 1] == 400 * MOST
 
 
 def test_a_parent_that_does_not_say_guarantees_what_its_children_do() -> None:

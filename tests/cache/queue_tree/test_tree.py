@@ -197,6 +197,46 @@ def test_a_node_that_takes_no_new_pods_counts_as_far_as_pods_use_it(
     assert (share(cluster, "a"), share(cluster, "b")) == (6000, 6000)
 
 
+def shortages(cluster: Cluster) -> list[tuple[str, str]]:
+    """Who is guaranteed what there is too little of, and the figures; all who ask are told so."""
+    tree = cluster.world.queues
+    assert sorted(tree.known_faults) == tree.faults()
+    return [(fault.regarding.name, fault.message.split(". ")[0]) for fault in tree.faults()]
+
+
+def test_guarantees_of_all_are_compared_with_what_nodes_have() -> None:
+    guaranteed = {"cpu": 4, "example.com/gpu": 2}
+    cluster = cluster_with(
+        queue("all"),
+        queue("a", "x", parent="all", guaranteed=guaranteed),
+        queue("b", "y", guaranteed={"cpu": 8}, limit={"cpu": 6}),
+        queue("c", "z"),
+    )
+    cpu = "spec.guaranteed.cpu: guaranteed to all: 10, there is: {}"
+    gpu = "spec.guaranteed.example.com/gpu: guaranteed to all: 2, there is: 0"
+    limit = ("b", "spec.guaranteed.cpu: 8 is more than spec.limit: 6")
+    assert shortages(cluster) == [
+        *(pair for name in ("a", "all") for pair in ((name, cpu.format(8)), (name, gpu))),
+        limit,
+        ("b", cpu.format(8)),
+    ]
+    with_gpus = make_node("m").capacity({"example.com/gpu": "2"}, cpu="2", pods=110)
+    cluster.add(with_gpus)
+    assert shortages(cluster) == [limit]
+    cluster.add(pod("here", "x", "500m").node("m"), with_gpus.unschedulable())
+    assert shortages(cluster)[0] == ("a", cpu.format(8.5))
+
+
+def test_what_is_wrong_stays_the_same_object_while_nothing_changes() -> None:
+    cluster = cluster_with(queue("a", "x", guaranteed={"cpu": 99}))
+    tree = cluster.world.queues
+    before = tree.known_faults
+    assert tree.known_faults is before
+    cluster.add(pod("p", "x"))
+    cluster.run()
+    assert tree.known_faults is before
+
+
 def test_nodes_with_other_taints_count_in_full() -> None:
     cluster = cluster_with(queue("a", "x"))
     cluster.add(*pods("a", 20, "x"))

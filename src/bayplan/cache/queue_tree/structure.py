@@ -8,10 +8,11 @@ An object that is wrong is reported (`ObjectFault`) and used as far as it makes 
 - unknown parent, or a parent that is its own descendant: as if it had no parent;
 - more than `MOST_LEVELS` levels: who is below has the same parent as the queue that is on the last
   of them, so the limits further up hold;
+- an amount of more than `MOST`, below 0 or of no known notation, a selector that cannot be read: as
+  if it were not there;
 - more guaranteed to children than to the parent: the parent's share is divided in proportion;
 - a namespace that two queues select: it belongs to the older one, by name where both are as old, or
-  the Pods do that are of the classes of both;
-- a selector or an amount that cannot be read: as if it were not there.
+  the Pods do that are of the classes of both.
 
 A parent that does not say what it guarantees of a resource guarantees what its children do.
 """
@@ -42,6 +43,9 @@ MOST_LEVELS = 16
 """Of a tree: what a Pod costs grows with the levels above its queue."""
 _MOST_NAMED = 8
 """Queues of a cycle that are named."""
+GUARANTEED_ABOVE_ROOM = "GuaranteedAboveRoom"
+MOST = 2**53
+"""An amount above that is a mistake; sums of such amounts would leave 64 bits."""
 
 
 class Structure:
@@ -202,11 +206,11 @@ class Structure:
             except quantity.QuantityError as error:
                 self._fault(self.queues[row], "InvalidAmount", f"spec.{field}.{name}: {error}")
                 continue
-            if amount < 0:
-                wrong = f"spec.{field}.{name}: must not be negative"
-                self._fault(self.queues[row], "InvalidAmount", wrong)
+            if 0 <= amount <= MOST:
+                yield self.resources.index(name), amount
                 continue
-            yield self.resources.index(name), min(amount, UNLIMITED)
+            wrong = "must not be negative" if amount < 0 else f"{text} is more than can be counted"
+            self._fault(self.queues[row], "InvalidAmount", f"spec.{field}.{name}: {wrong}")
 
     def _roll_up(self, named: np.ndarray) -> None:
         """Compute the guarantees left open by parents, and report guarantees that are too small."""
@@ -226,11 +230,33 @@ class Structure:
         wrong = amounts < bounds if at_least else amounts > bounds
         for column in np.flatnonzero(wrong).tolist():
             name = self.resources[column]
-            mine = quantity.shown(name, int(amounts[column]))
-            its = quantity.shown(name, int(bounds[column]))
+            mine, its = quantity.shown_apart(name, int(amounts[column]), int(bounds[column]))
             than = "less" if at_least else "more"
             text = f"spec.guaranteed.{name}: {mine} is {than} than {other}: {its}"
             self._fault(self.queues[row], reason, text)
+
+    def guaranteed_above(self, room: IntArray) -> list[ObjectFault]:
+        """A fault for each queue with a guarantee of something of which there is too little.
+
+        Args:
+            room: (r,) what the cluster has.
+        """
+        due = np.minimum(self.guaranteed, self.limit)
+        together = due[self.parent < 0].sum(axis=0)
+        faults = []
+        for column in np.flatnonzero(together > room).tolist():
+            name = self.resources[column]
+            to_all, there = quantity.shown_apart(name, int(together[column]), int(room[column]))
+            faults += [
+                ObjectFault(
+                    QUEUE.reference(self.queues[row]),
+                    GUARANTEED_ABOVE_ROOM,
+                    f"spec.guaranteed.{name}: guaranteed to all: {to_all}, there is: {there}. "
+                    "What Pods hold within a guarantee stays, nobody can claim what is not there",
+                )
+                for row in np.flatnonzero(due[:, column]).tolist()
+            ]
+        return faults
 
     # Whose Pods
 

@@ -91,6 +91,9 @@ class QueueTree(KeptSums[Structure]):
         self._divided: tuple[object, IntArray, IntArray] = None, nothing, nothing
         """The sums, the capacity and the demand that shares were made of last."""
         self._shares = Shares.none()
+        self._compared: tuple[object, IntArray] = None, nothing
+        """The other faults and the capacity that guarantees were compared with last."""
+        self._all_faults: tuple[ObjectFault, ...] = ()
         super().__init__(cache, cache.objects, queue)
         self._objects.on_change(NAMESPACE, self._namespace_changed)
 
@@ -110,9 +113,22 @@ class QueueTree(KeptSums[Structure]):
 
     def faults(self) -> list[ObjectFault]:
         """What is wrong with the Queue objects; looks at all namespaces."""
-        structure = self.structure
+        capacity, structure = self.capacity(), self.structure
         shared = structure.shared_namespaces(self._objects.all(NAMESPACE))
-        return sorted({*structure.faults, *shared})
+        above = structure.guaranteed_above(capacity)
+        return sorted({*structure.faults, *shared, *above})
+
+    @property
+    def known_faults(self) -> tuple[ObjectFault, ...]:
+        """See `bayplan.cache.kept_sums`; with guarantees that exceed the room as of now."""
+        if not self.active:
+            return super().known_faults
+        capacity = self.capacity()
+        faults, of, room = super().known_faults, *self._compared
+        if of is not faults or not np.array_equal(room, capacity):
+            above = self.structure.guaranteed_above(capacity)
+            self._compared, self._all_faults = (faults, capacity), (*faults, *above)
+        return self._all_faults
 
     # Pods
 
