@@ -19,9 +19,10 @@ are about, too, with sizes and names of its own. A case has
     peer            what the other project expects, where that is something else
 
 A Pod is ``{name: a, queue: a, cpu: 1}`` and may have ``times`` (there are a-0, a-1, ...), ``node``,
-``only`` (nodes), ``priority``, ``budget``, ``group``, ``gated: true`` and ``preempts: false``. An
-end is who is ``placed`` and who is ``waiting`` (names, or numbers by queue, of all Pods), and who
-was ``evicted`` on the way (nobody where it does not say), as often as that happened.
+``only`` (nodes), ``priority``, ``budget``, ``group``, ``user``, ``gated: true`` and
+``preempts: false``. An end is who is ``placed`` and who is ``waiting`` (names, or numbers by queue,
+of all Pods), and who was ``evicted`` on the way (nobody where it does not say), as often as that
+happened.
 
 A case is played to the end: what is placed is bound, and who is evicted, or was on a node that is
 lost, comes again as a new Pod of the same name.
@@ -61,6 +62,7 @@ POD_KEYS = {"name", "queue", "cpu", "memory", "gpu", "times", "node", "only", "p
     "group",
     "gated",
     "preempts",
+    "user",
 }
 MOST = 60
 """Backoffs, or evictions, after which a case is taken to have no end."""
@@ -173,6 +175,8 @@ class Play:
             pod.label("budget", case["budget"])
         if "group" in case:
             pod.label(POD_GROUP_LABEL, case["group"])
+        if "user" in case:
+            pod.label("bayplan.dev/user", case["user"])
         if case.get("gated"):
             pod.gate("case/gate")
         if not case.get("preempts", True):

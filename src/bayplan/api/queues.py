@@ -29,6 +29,8 @@ class QueueSpec(Wire, frozen=True):
         qos_classes: of these Pods only those of one of these classes; () for all.
         guaranteed: is there for the queue whenever it has Pods for it, by resource.
         limit: is never exceeded, by resource; what it does not name has no limit.
+        user_limit: the same for the Pods of one user.
+        user_key: the label that says whose a Pod is; where the Pod has none, the annotation.
         weight: the queue's part of idle room, relative to its siblings.
         priority: siblings with a higher one get idle room first.
         min_runtime_seconds: a Pod that runs for less is not evicted for another queue.
@@ -43,6 +45,8 @@ class QueueSpec(Wire, frozen=True):
     qos_classes: tuple[QosClass, ...] = ()
     guaranteed: Resources = {}
     limit: Resources = {}
+    user_limit: Resources = {}
+    user_key: str = "bayplan.dev/user"
     weight: int = 1
     priority: int = 0
     min_runtime_seconds: int = 0

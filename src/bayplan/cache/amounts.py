@@ -1,12 +1,15 @@
 """Amounts: sums and limits of tenants, by row and by resource.
 
-A tenant is a row: a Queue, or a namespace with an ElasticQuota. A resource is a column.
+A tenant is a row: a Queue, or a namespace with an ElasticQuota. A resource is a column. Where a
+limit is for each user of a tenant, each user is one more row, which is added when it has a Pod.
 `TenantRows` say what the rows are and which limits hold; `bayplan.cache.kept_sums` keeps the sums.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -20,10 +23,15 @@ UNLIMITED = 2**62
 """The limit of a resource that has none."""
 Amounts = Sequence[int]
 """(r,) by resource: milli-CPU, bytes or counts."""
-Rows = Sequence[list[int]]
-"""(q, r) sums in lists: a single Pod changes them at a fraction of what arrays cost."""
 Terms = Sequence[tuple[list[int], int, int]]
 """Sums of one row, a column of them, and an amount."""
+
+
+class Rows(Protocol):
+    """(q, r) sums in lists: a single Pod changes them at a fraction of what arrays cost."""
+
+    def __getitem__(self, row: int, /) -> list[int]:
+        """(r,) the sums of a row."""
 
 
 class Limit(NamedTuple):
@@ -32,6 +40,20 @@ class Limit(NamedTuple):
     row: int
     column: int
     most: int
+
+
+class User(NamedTuple):
+    """Whose Pods have a limit within a tenant.
+
+    Attributes:
+        row: of the tenant.
+        name: of the user; "" stands for all Pods that name nobody.
+        limits: columns, and what the user may use of them at most.
+    """
+
+    row: int
+    name: str
+    limits: tuple[tuple[int, int], ...]
 
 
 class TenantRows(Protocol):
@@ -68,14 +90,19 @@ class Sums(Generic[S]):
     Attributes:
         structure: what the rows and columns are.
         used_rows, leaving_rows, demand_rows: (q, r) see `bayplan.cache.kept_sums`.
+            The rows of users follow those of tenants.
         share: (q, r) what rows are entitled to, where somebody computes it.
+        users: by user, the row; in the order of rows.
     """
 
     def __init__(self, structure: S) -> None:
         self.structure = structure
         shape = len(structure.links), len(structure.resources)
         self.share: IntArray = np.zeros(shape, np.int64)
-        self.used_rows, self.leaving_rows, self.demand_rows = (self.zeros() for _ in range(3))
+        self.used_rows, self.leaving_rows, self.demand_rows = (
+            [[0] * shape[1] for _ in range(shape[0])] for _ in range(3)
+        )
+        self.users: dict[User, int] = {}
 
     @property
     def used(self) -> IntArray:
@@ -99,10 +126,29 @@ class Sums(Generic[S]):
 
     def zeros(self) -> Rows:
         """Other sums of this shape, see `add_amounts`."""
-        q, r = self.share.shape
-        return [[0] * r for _ in range(q)]
+        r = self.share.shape[1]
+        return defaultdict(lambda: [0] * r)
 
-    def _array(self, rows: Rows) -> IntArray:
+    def row_of(self, user: User) -> int:
+        """The row of a user; a new one where there is none yet."""
+        if user not in self.users:
+            self.users[user] = len(self.used_rows)
+            for rows in (self.used_rows, self.leaving_rows, self.demand_rows):
+                rows.append([0] * self.share.shape[1])
+        return self.users[user]
+
+    def user_at(self, row: int) -> User | None:
+        """The user who has this row; None for the row of a tenant."""
+        number = row - len(self.share)
+        return next(islice(self.users, number, None)) if number >= 0 else None
+
+    def of_users(self, rows: str) -> dict[User, tuple[int, ...]]:
+        """What users have in the sums of that name; nobody who has nothing."""
+        sums: list[list[int]] = getattr(self, rows)
+        return {user: tuple(sums[row]) for user, row in self.users.items() if any(sums[row])}
+
+    def _array(self, rows: Sequence[list[int]]) -> IntArray:
+        rows = rows[: len(self.share)]
         try:
             return np.array(rows, np.int64).reshape(self.share.shape)
         except OverflowError:
@@ -110,7 +156,7 @@ class Sums(Generic[S]):
 
 
 class Charge(Generic[S]):
-    """The sums and limits for Pods of one leaf with equal requests.
+    """The sums and limits for Pods of one leaf, and of the same users, with equal requests.
 
     A term says which sum it is about. So a Pod is counted, and compared with its limits, without
     looking for rows and columns again.
@@ -118,23 +164,42 @@ class Charge(Generic[S]):
     Attributes:
         sums: which they are.
         row: the leaf.
+        users: whose limits hold, too.
+        links: the leaf, its ancestors, and users.
         requests: (r,) of one Pod.
         amounts: the same by resource, as the Pod names them.
-        used, demand: what a Pod adds, of the leaf and its ancestors.
+        used, demand: what a Pod adds, of all links.
         most: how much may be used for a Pod to be within a limit, for each limit that concerns it.
         can_run: whether such a Pod is ever placed, as far as limits and the largest node that takes
             new Pods say.
     """
 
-    __slots__ = ("amounts", "can_run", "demand", "most", "requests", "row", "sums", "used")
+    __slots__ = (
+        "amounts",
+        "can_run",
+        "demand",
+        "links",
+        "most",
+        "requests",
+        "row",
+        "sums",
+        "used",
+        "users",
+    )
 
     def __init__(
-        self, sums: Sums[S], row: int, requests: Amounts, amounts: Mapping[str, int]
+        self,
+        sums: Sums[S],
+        row: int,
+        requests: Amounts,
+        amounts: Mapping[str, int],
+        users: Sequence[User] = (),
     ) -> None:
-        structure = sums.structure
+        self.users = users
+        self.links = (*sums.structure.links[row], *map(sums.row_of, users))
         terms = [
             (link, column, amount)
-            for link in structure.links[row]
+            for link in self.links
             for column, amount in enumerate(requests)
             if amount
         ]
@@ -143,9 +208,22 @@ class Charge(Generic[S]):
         self.demand: Terms = [(sums.demand_rows[link], c, amount) for link, c, amount in terms]
         self.most: Terms = [
             (sums.used_rows[link], column, most - requests[column])
-            for link, column, most in structure.limits_on(row, requests, amounts)
+            for link, column, most in self.limits_on(requests, amounts)
         ]
         self.can_run = True
+
+    def limits_on(self, requests: Amounts, named: Collection[str] = ()) -> list[Limit]:
+        """The limits for Pods of this leaf and these users that request so much together.
+
+        Arguments as in `TenantRows.limits_on`.
+        """
+        of_users = [
+            Limit(self.sums.row_of(user), column, most)
+            for user in self.users
+            for column, most in user.limits
+            if requests[column]
+        ]
+        return [*self.sums.structure.limits_on(self.row, requests, named), *of_users]
 
     @property
     def is_within_limits(self) -> bool:

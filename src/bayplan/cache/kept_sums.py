@@ -2,7 +2,7 @@
 
 A tenant is a row: a Queue (`bayplan.cache.queue_tree`), or a namespace with an ElasticQuota
 (`bayplan.plugins.capacity_scheduling.quotas`). A resource is a column. The rows are a tree; a Pod
-belongs to one leaf, and counts there and in all rows above::
+belongs to one leaf, and counts there and in all rows above, and in those of its users::
 
     used      requests of the Pods that count on nodes, assumed ones included (`bayplan.cache`)
     leaving   what of that is used by Pods that are about to end, from the decision to evict them on
@@ -28,19 +28,22 @@ The reasons: docs/decisions/0028-one-kept-sum.md.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from typing import Any, ClassVar, Generic, NamedTuple
 
 from bayplan.api.kinds import Kind
 from bayplan.api.meta import ObjectFault
 from bayplan.api.pod import Pod
-from bayplan.cache.amounts import NO_ROW, Amounts, Charge, S, Sums, Terms, add_amounts
+from bayplan.cache.amounts import NO_ROW, Amounts, Charge, S, Sums, Terms, User, add_amounts
 from bayplan.cache.counted_pods import CountedPods
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.queued_pods import QueuedPods
 from bayplan.cache.subscription import Subscription
 
 _VECTORS_KEPT = 4096
+_SPARE_USERS = 1024
+"""Rows of users who have no Pods any more, beside as many as there were: then all is recounted."""
 
 
 class Waiting(NamedTuple):
@@ -78,8 +81,11 @@ class KeptSums(ABC, Generic[S]):
         self._sums = Sums(self._new_structure(()))
         self._faults: tuple[ObjectFault, ...] = ()
         self._vectors: dict[int, tuple[Mapping[str, int], Amounts]] = {}
-        self._charges: dict[tuple[int, int], Charge[S]] = {}
-        """By the row of the leaf and the id of `Charge.amounts`."""
+        self._charges: dict[tuple[int, int, Sequence[User]], Charge[S]] = {}
+        """By the row of the leaf, the id of `Charge.amounts`, and users."""
+        self._users: Callable[[int, Pod], Sequence[User]] | None = None
+        """Who the users of a Pod of a leaf are; None while no tenant limits users."""
+        self._most_users = inf
         self._waiting: dict[str, Waiting] = {}
         self.active = False
         self.version = 0
@@ -204,13 +210,16 @@ class KeptSums(ABC, Generic[S]):
         if row == NO_ROW:
             return None
         amounts = self.amounts(pod)
-        charge = self._charges.get((row, id(amounts)))
+        users = () if self._users is None else self._users(row, pod)
+        charge = self._charges.get((row, id(amounts), users))
         if charge is None:
             if len(self._charges) >= _VECTORS_KEPT:
                 self._charges.clear()
-            charge = Charge(self._sums, row, self.requests(pod), amounts)
+            charge = Charge(self._sums, row, self.requests(pod), amounts, users)
             charge.can_run = self._can_run(charge)
-            self._charges[row, id(amounts)] = charge
+            self._charges[row, id(amounts), users] = charge
+            if len(self._sums.users) > self._most_users:
+                self._outdate()
         return charge
 
     def waits(self, uid: str) -> bool:
@@ -240,6 +249,7 @@ class KeptSums(ABC, Generic[S]):
         if waiting is not None:
             waits = waiting.pod
             alike = waits.shape is pod.shape and waits.status is pod.status
+            alike = alike and (self._users is None or waits.annotations == pod.annotations)
             if alike and waiting.demand and pod.deleted is None:
                 # Of an assumed copy all is the same, and it is demand already.
                 for sums, column, amount in waiting.charge.used:
@@ -251,8 +261,7 @@ class KeptSums(ABC, Generic[S]):
             if self._queue is not None:
                 _add(charge.demand, sign)
             if pod.deleted is not None and self._is_leaving(pod):
-                links = self._sums.structure.links[charge.row]
-                add_amounts(self._sums.leaving_rows, links, charge.requests, sign)
+                add_amounts(self._sums.leaving_rows, charge.links, charge.requests, sign)
         if waiting is not None:
             # It was demand as it waits, and is demand as it counts.
             _add(waiting.demand, -sign)
@@ -281,7 +290,7 @@ class KeptSums(ABC, Generic[S]):
     def _count_anew(self) -> None:
         """Count all Pods; once more with a new column if a Pod requests a resource without one."""
         while self._stale:
-            self._stale = False
+            self._stale, self._most_users = False, inf
             self._sums = Sums(self._new_structure(self._extra))
             self._faults = tuple(self._sums.structure.faults)
             self._vectors.clear()
@@ -291,6 +300,7 @@ class KeptSums(ABC, Generic[S]):
                 self._move(pod, 1)
             for pod in self._queue.waiting_pods() if self._queue is not None else ():
                 self.pod_waits(pod)
+            self._most_users = 2 * len(self._sums.users) + _SPARE_USERS
 
     def recount(self) -> dict[str, int]:
         """In how many places the sums differ from a count from scratch; empty where in none.
@@ -310,6 +320,7 @@ class KeptSums(ABC, Generic[S]):
             return {"rows": 1}
         different = {
             name: int((getattr(kept, name) != getattr(anew, name)).sum())
+            + len(kept.of_users(f"{name}_rows").items() ^ anew.of_users(f"{name}_rows").items())
             for name in ("used", "leaving", "demand")
         }
         self.difference = sum(different.values())

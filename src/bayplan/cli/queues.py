@@ -116,6 +116,7 @@ def _plain(state: QueueReport, faults: Iterable[ObjectFault]) -> dict[str, Any]:
             name: {**amounts._asdict(), "borrowed": amounts.borrowed}
             for name, amounts in state.amounts.items()
         },
+        "users": state.users,
         "faults": [
             {"reason": fault.reason, "message": fault.message}
             for fault in faults

@@ -253,7 +253,7 @@ class Backfill(Plugin, PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtens
         queues = self._in_tree.queues
         if queue == NO_QUEUE:
             return False
-        return queues.excess(queue, queues.sum_of(preemptor.pods[: preemptor.minimum])) is not None
+        return queues.excess_of(preemptor.pods[: preemptor.minimum]) is not None
 
     def _end_those_over(self) -> None:
         """Drop reservations that have ended; not in a trial, as placed members may be undone."""

@@ -117,6 +117,16 @@ def test_pods_of_a_queue_with_children_have_a_row_beside_them() -> None:
             id="amounts",
         ),
         pytest.param(
+            [queue("a", userLimit={"cpu": "x"}, userKey="a b")],
+            [
+                "a InvalidAmount spec.userLimit.cpu: 'x' is not a quantity "
+                "(examples: 500m, 2, 1.5Gi, 1e3)",
+                "a InvalidUserKey spec.userKey: 'a b' is no key of a label: nobody has one",
+            ],
+            ["/a"],
+            id="limits of users",
+        ),
+        pytest.param(
             [queue("a", namespaceSelector={"matchExpressions": [{"key": "k", "operator": "Is"}]})],
             [
                 'a InvalidSelector spec.namespaceSelector: "Is" is not a valid label '

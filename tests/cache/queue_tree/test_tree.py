@@ -368,10 +368,12 @@ class Sums(RuleBasedStateMachine):
         cpu=st.integers(0, 5),
         gpu=st.booleans(),
         name=st.sampled_from(["", "high"]),
+        user=st.sampled_from(["", "ann", "bob"]),
     )
-    def add(self, namespace: str, cpu: int, gpu: bool, name: str) -> None:
+    def add(self, namespace: str, cpu: int, gpu: bool, name: str, user: str) -> None:
         self.made += 1
         builder = pod(f"p{self.made}", namespace, str(cpu)).spec(priorityClassName=name)
+        builder.label("bayplan.dev/user", user)
         if gpu:
             builder.req(cpu=str(cpu), **{"example.com/gpu": "1"})
         self.pods[f"p{self.made}"] = builder
@@ -400,13 +402,17 @@ class Sums(RuleBasedStateMachine):
         name=st.sampled_from("ab"),
         namespaces=st.sampled_from(["", "x", "x y"]),
         classes=st.sampled_from([[], ["high"]]),
+        of_users=st.sampled_from([{}, {"cpu": 4}]),
     )
-    def change(self, name: str, namespaces: str, classes: list[str]) -> None:
+    def change(
+        self, name: str, namespaces: str, classes: list[str], of_users: dict[str, int]
+    ) -> None:
         parent = "a" if name == "b" else ""
         spec: dict[str, Any] = {
             "parent": parent,
             "priorityClassNames": classes,
             "limit": {"cpu": 6},
+            "userLimit": of_users,
         }
         self.cluster.add(queue(name, namespaces, **spec))
 

@@ -35,6 +35,7 @@ class QueueReport(NamedTuple):
         amounts: by resource.
         pending: Pods that wait for a node.
         oldest: seconds since the oldest of them was created; None where none waits.
+        users: where users have limits, what they use of these resources, by user.
     """
 
     name: str
@@ -42,6 +43,7 @@ class QueueReport(NamedTuple):
     amounts: dict[str, Amounts]
     pending: int
     oldest: float | None
+    users: dict[str, dict[str, int]]
 
 
 def reports(tree: QueueTree, now: float) -> list[QueueReport]:
@@ -61,6 +63,11 @@ def reports(tree: QueueTree, now: float) -> list[QueueReport]:
             pending[row] += 1
             if created is not None:
                 oldest[row] = min(created.timestamp(), oldest.get(row, now))
+    users: dict[int, dict[str, dict[str, int]]] = defaultdict(dict)
+    for user, amounts_used in sorted(sums.of_users("used_rows").items()):
+        users[user.row][user.name] = {
+            structure.resources[column]: amounts_used[column] for column, _ in user.limits
+        }
     return [
         QueueReport(
             structure.name(row),
@@ -68,6 +75,7 @@ def reports(tree: QueueTree, now: float) -> list[QueueReport]:
             dict(amounts(sums, row)),
             pending[row],
             now - oldest[row] if row in oldest else None,
+            users[row],
         )
         for row in _in_tree_order(structure)
     ]

@@ -19,6 +19,7 @@ A parent that does not say what it guarantees of a resource guarantees what its 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -41,6 +42,7 @@ DIVISIBLE = (*ALWAYS_COUNTED, "ephemeral-storage", "hugepages-")
 NAMESPACE_TAKEN = "NamespaceTaken"
 MOST_LEVELS = 16
 """Of a tree: what a Pod costs grows with the levels above its queue."""
+_LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?\w([-\w.]*\w)?", re.ASCII)
 _MOST_NAMED = 8
 """Queues of a cycle that are named."""
 GUARANTEED_ABOVE_ROOM = "GuaranteedAboveRoom"
@@ -59,6 +61,8 @@ class Structure:
         chains: of each row, itself and its ancestors.
         links: the same as tuples, which are faster where there are few.
         limits: of each row, all limits of its chain.
+        user_limits: of each row, what a user may use at most of some columns.
+        limiting_users: of each row, those of its chain that limit users.
         leaves: the rows without children.
         own: whether a row stands for the Pods of a queue that has children.
         divisible: (r,) whether one unit is too little to matter: cores and bytes are, no devices.
@@ -83,7 +87,11 @@ class Structure:
         self.leaves = sorted({*range(len(rows))}.difference(self.parent.tolist()))
         self.weight: IntArray = self._numbers("weight", 1)
         self.priority: IntArray = self._numbers("priority", 0)
+        self.user_limits: list[tuple[tuple[int, int], ...]] = [()] * len(rows)
         self._amounts(resources)
+        self.limiting_users = [
+            [row for row in links if self.user_limits[row]] for links in self.links
+        ]
         limited = [np.flatnonzero(amounts < UNLIMITED).tolist() for amounts in self.limit]
         self.limits = [
             [
@@ -178,7 +186,8 @@ class Structure:
 
     def _amounts(self, resources: Iterable[str]) -> None:
         specs = [queue.spec for queue in self.queues]
-        names = (name for s in specs for amounts in (s.guaranteed, s.limit) for name in amounts)
+        every = (amounts for s in specs for amounts in (s.guaranteed, s.limit, s.user_limit))
+        names = (name for amounts in every for name in amounts)
         self.resources = tuple(dict.fromkeys((*ALWAYS_COUNTED, *sorted(names), *resources)))
         shape = len(self.queues), len(self.resources)
         self.divisible = np.array([name.startswith(DIVISIBLE) for name in self.resources])
@@ -193,6 +202,10 @@ class Structure:
                 named[row, column] = True
             for column, amount in self._parsed(row, "limit", spec.limit):
                 self.limit[row, column] = amount
+            self.user_limits[row] = tuple(self._parsed(row, "userLimit", spec.user_limit))
+            if not _LABEL_KEY.fullmatch(spec.user_key):
+                wrong = f"spec.userKey: {spec.user_key!r} is no key of a label: nobody has one"
+                self._fault(self.queues[row], "InvalidUserKey", wrong)
             self._compare(row, "GuaranteedAboveLimit", "spec.limit", self.limit[row])
             if not spec.reclaimable:
                 lent = named[row]

@@ -9,6 +9,7 @@ The reasons: docs/decisions/0021-queues-are-sums.md.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -18,8 +19,9 @@ from bayplan.api import quantity
 from bayplan.api.kinds import NAMESPACE, QUEUE
 from bayplan.api.meta import ObjectFault
 from bayplan.api.pod import Pod, PodShape
+from bayplan.api.queues import Queue
 from bayplan.api.workloads import Namespace
-from bayplan.cache.amounts import NO_ROW, Amounts, Charge, Rows, Sums
+from bayplan.cache.amounts import NO_ROW, Amounts, Charge, Rows, Sums, User, add_amounts
 from bayplan.cache.cache import Cache
 from bayplan.cache.kept_sums import KeptSums
 from bayplan.cache.node_table import BoolArray, CodedColumn, IntArray
@@ -36,9 +38,13 @@ _KUEUE_LABELS = ("kueue.x-k8s.io/managed", "kueue.x-k8s.io/podset", "kueue.x-k8s
 
 
 class Excess(NamedTuple):
-    """Which limit stands in the way; amounts as in `bayplan.api.quantity.of`."""
+    """Which limit stands in the way; amounts as in `bayplan.api.quantity.of`.
 
-    queue: str
+    Attributes:
+        whose: of whom the limit is: a queue, or a user in a queue.
+    """
+
+    whose: str
     resource: str
     used: int
     promised: int
@@ -48,7 +54,7 @@ class Excess(NamedTuple):
     @property
     def limit_name(self) -> str:
         """Which limit, without figures."""
-        return f"limit of {self.resource} of queue {self.queue}"
+        return f"limit of {self.resource} of {self.whose}"
 
     @property
     def message(self) -> str:
@@ -88,8 +94,8 @@ class QueueTree(KeptSums[Structure]):
         """Those that select a namespace; a Pod belongs to the first that takes it."""
         nothing = np.zeros(0, np.int64)
         self._room = _Room(None, nothing, nothing, nothing)
-        self._divided: tuple[object, IntArray, IntArray] = None, nothing, nothing
-        """The sums, the capacity and the demand that shares were made of last."""
+        self._divided: tuple[object, IntArray, IntArray, IntArray] = None, nothing, nothing, nothing
+        """The sums, the capacity, the demand and the limits that shares were made of last."""
         self._shares = Shares.none()
         self._compared: tuple[object, IntArray] = None, nothing
         """The other faults and the capacity that guarantees were compared with last."""
@@ -109,7 +115,9 @@ class QueueTree(KeptSums[Structure]):
 
     def _new_structure(self, extra: Iterable[str]) -> Structure:
         self._leaves.clear()
-        return Structure(self._objects.all(QUEUE), extra)
+        structure = Structure(self._objects.all(QUEUE), extra)
+        self._users = self._users_of if any(structure.user_limits) else None
+        return structure
 
     def faults(self) -> list[ObjectFault]:
         """What is wrong with the Queue objects; looks at all namespaces."""
@@ -175,32 +183,64 @@ class QueueTree(KeptSums[Structure]):
 
     # Limits
 
+    def _users_of(self, leaf: int, pod: Pod) -> Sequence[User]:
+        structure = self._sums.structure
+        return tuple(
+            [
+                User(row, user_of(pod, structure.queues[row]), structure.user_limits[row])
+                for row in structure.limiting_users[leaf]
+            ]
+        )
+
     def excess(
         self,
-        row: int,
+        charge: Charge[Structure],
         requests: Amounts,
         others: Rows | None = None,
         promised: Rows | None = None,
     ) -> Excess | None:
-        """Which limit of the queue at ``row`` or above would be exceeded by ``requests`` more.
+        """Which limit of their queue or above, or of a user, Pods would exceed.
 
         Args:
-            row: a leaf.
-            requests: (r,)
+            charge: of one of them.
+            requests: (r,) of all of them.
             others: (q, r) what counts as used, too.
             promised: (q, r) what nominated Pods will use.
         """
-        sums = self.sums
-        structure, rows = sums.structure, sums.used_rows
-        for link, column, limit in structure.limits_on(row, requests):
+        rows = charge.sums.used_rows
+        for link, column, limit in charge.limits_on(requests):
             used, requested = rows[link][column], requests[column]
             if others is not None:
                 used += others[link][column]
             kept = 0 if promised is None else promised[link][column]
             if used + kept + requested > limit:
-                name, resource = structure.name(link), structure.resources[column]
-                return Excess(name, resource, used, kept, requested, limit)
+                resource = charge.sums.structure.resources[column]
+                return Excess(self._named(link), resource, used, kept, requested, limit)
         return None
+
+    def excess_of(self, pods: Sequence[Pod], promised: Rows | None = None) -> Excess | None:
+        """The same for Pods of any queues together."""
+        members: dict[Sequence[int], list[tuple[Charge[Structure], Pod]]] = defaultdict(list)
+        for pod, charge in zip(pods, self.charges(pods), strict=True):
+            if charge is not None:
+                members[charge.links].append((charge, pod))
+        others = self.sums.zeros() if len(members) > 1 else None
+        for links, some in members.items():
+            requests = self.sum_of(pod for _, pod in some)
+            excess = self.excess(some[0][0], requests, others, promised)
+            if excess is not None:
+                return excess
+            if others is not None:
+                add_amounts(others, links, requests)
+        return None
+
+    def _named(self, link: int) -> str:
+        """Whose row it is."""
+        structure, user = self._sums.structure, self._sums.user_at(link)
+        if user is None:
+            return f"queue {structure.name(link)}"
+        who = f"user {user.name}" if user.name else "Pods without user"
+        return f"{who} in queue {structure.name(user.row)}"
 
     # Shares
 
@@ -258,10 +298,11 @@ class QueueTree(KeptSums[Structure]):
         leaves = structure.leaves
         demand = np.zeros_like(sums.share)
         demand[leaves] = sums.demand[leaves]
-        of, divided, between = self._divided
-        if of is sums and np.array_equal(divided, capacity) and np.array_equal(between, demand):
+        limit = self._limit()
+        of, *before = self._divided
+        if of is sums and all(map(np.array_equal, before, (capacity, demand, limit))):
             return sums
-        need = needs(structure.parent, structure.levels, demand, structure.limit)
+        need = needs(structure.parent, structure.levels, demand, limit)
         self._shares = fair_shares(
             capacity,
             structure.parent,
@@ -273,8 +314,30 @@ class QueueTree(KeptSums[Structure]):
             structure.divisible,
         )
         sums.share = self._shares.whole
-        self._divided = sums, capacity, demand
+        self._divided = sums, capacity, demand, limit
         return sums
+
+    def _limit(self) -> IntArray:
+        """(q, r) what queues can use at most: no user uses more than a limit allows."""
+        sums = self._sums
+        structure = sums.structure
+        if self._users is None:
+            return structure.limit
+        can_use = [{column: 0 for column, _ in limits} for limits in structure.user_limits]
+        for user, row in sums.users.items():
+            for column, most in user.limits:
+                can_use[user.row][column] += min(sums.demand_rows[row][column], most)
+        limit = structure.limit.copy()
+        for row, amounts in enumerate(can_use):
+            for column, amount in amounts.items():
+                limit[row, column] = min(limit[row, column], amount)
+        return limit
+
+
+def user_of(pod: Pod, queue: Queue) -> str:
+    """Whose Pod it is for the limits of ``queue``; "" where the Pod does not say so."""
+    key = queue.spec.user_key
+    return pod.shape.labels.get(key) or pod.annotations.get(key, "")
 
 
 def _are_down(taints: CodedColumn) -> BoolArray:

@@ -11,7 +11,6 @@ Without Queue objects the plugin does nothing.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,7 +18,6 @@ from typing import Any, NamedTuple
 from bayplan.api.kinds import NAMESPACE, POD_DISRUPTION_BUDGET, QUEUE
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.workloads import Namespace
-from bayplan.cache.amounts import add_amounts
 from bayplan.cache.node_table import NodeTable
 from bayplan.cache.pod_groups import Group
 from bayplan.cache.queue_tree import NO_QUEUE
@@ -121,7 +119,7 @@ class FairShare(
         promised = self._promised.besides([pod]) if charge.most else None
         excess = None
         if promised is not None or not charge.is_within_limits:
-            excess = queues.excess(charge.row, charge.requests, promised=promised)
+            excess = queues.excess(charge, charge.requests, promised=promised)
         if excess is not None or pod in self._held:
             state.effects.append(Held(self.name, pod, is_held=excess is not None))
         return SKIP if excess is None else Status.beyond_limit(excess.message)
@@ -131,20 +129,10 @@ class FairShare(
         queues = self._queues
         if not queues.active:
             return None
-        members: dict[int, list[Pod]] = defaultdict(list)
-        for pod in pods:
-            members[queues.leaf(pod)].append(pod)
-        members.pop(NO_QUEUE, None)
-        promised = self._promised.besides(pods)
-        others = queues.sums.zeros() if len(members) > 1 else None
-        for row, some in members.items():
-            requests = queues.sum_of(some)
-            excess = queues.excess(row, requests, others, promised)
-            if excess is not None:
-                return Status.beyond_limit(excess.message, f"would exceed the {excess.limit_name}")
-            if others is not None:
-                add_amounts(others, queues.structure.links[row], requests)
-        return None
+        excess = queues.excess_of(pods, self._promised.besides(pods))
+        if excess is None:
+            return None
+        return Status.beyond_limit(excess.message, f"would exceed the {excess.limit_name}")
 
     # Reclaim
 

@@ -16,13 +16,14 @@ from itertools import islice
 
 from bayplan.api.pod import Pod
 from bayplan.cache.amounts import Rows, add_amounts
-from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
+from bayplan.cache.queue_tree import QueueTree
 from bayplan.plugins.fair_share.promised import Promised
 
+_Users = tuple[str, ...]
 _LEAST_SWEEP = 1024
 """Pods that are held anew before those are forgotten that are gone."""
 _LOOKED_AT = 16
-"""Held Pods that are looked at for one that fits into the room that was left."""
+"""Held Pods of one user that are looked at for one that fits into the room that was left."""
 
 
 class HeldPods:
@@ -30,15 +31,16 @@ class HeldPods:
 
     def __init__(self, queues: QueueTree, promised: Promised) -> None:
         self._queues, self._promised = queues, promised
-        self._held: dict[str, dict[str, Pod]] = defaultdict(dict)
-        """By the name of the queue."""
+        self._held: dict[str, dict[_Users, dict[str, Pod]]] = defaultdict(dict)
+        """By the name of the queue, and by users who have a limit there."""
         self._added = 0
         self._event: tuple[object, object, int] = (None, None, -1)
-        self._woken: Rows = []
+        self._woken: Rows = {}
 
     def add(self, pod: Pod) -> None:
         """A limit holds the Pod back."""
-        held = self._held[self._queue_of(pod)]
+        queue, users = self._of(pod)
+        held = self._held[queue].setdefault(users, {})
         held[pod.uid] = pod
         self._added += 1
         if self._added > _LEAST_SWEEP + len(held):
@@ -49,12 +51,18 @@ class HeldPods:
 
     def __contains__(self, pod: Pod) -> bool:
         """Whether a limit holds the Pod back, as far as is known."""
-        return bool(self._held) and pod.uid in self._held.get(self._queue_of(pod), ())
+        if not self._held:
+            return False
+        queue, users = self._of(pod)
+        return pod.uid in self._held.get(queue, {}).get(users, ())
 
     def discard(self, pod: Pod) -> None:
         """No limit does."""
-        if self._held and (held := self._held.get(self._queue_of(pod))):
-            held.pop(pod.uid, None)
+        queue, users = self._of(pod)
+        held = self._held.get(queue, {}).get(users, {})
+        held.pop(pod.uid, None)
+        if not held and queue in self._held:
+            self._held[queue].pop(users, None)
 
     def is_woken(self, pod: Pod, old: object, new: object) -> bool:
         """Whether the Pod fits together with Pods woken by the same event (``old`` became ``new``).
@@ -63,18 +71,18 @@ class HeldPods:
         room that was made for it, it may make room once more.
         """
         queues = self._queues
-        row = queues.leaf(pod)
-        if row == NO_QUEUE:
+        charge = queues.charge(pod)
+        if charge is None:
             return True
         if self._event[0] is not old or self._event[1] is not new or self._is_outdated():
             self._event = old, new, queues.version
             self._woken = queues.sums.zeros()
-        requests = queues.requests(pod)
+        requests = charge.requests
         if self._promised.to(pod):
-            return queues.excess(row, requests) is None
-        if queues.excess(row, requests, self._woken, self._promised.besides([pod])) is not None:
+            return queues.excess(charge, requests) is None
+        if queues.excess(charge, requests, self._woken, self._promised.besides([pod])) is not None:
             return False
-        add_amounts(self._woken, queues.structure.links[row], requests)
+        add_amounts(self._woken, charge.links, requests)
         return True
 
     def _is_outdated(self) -> bool:
@@ -82,20 +90,24 @@ class HeldPods:
 
     def next_after(self, pod: Pod) -> Pod | None:
         """A held Pod of the same queue, in place of one that fits on no node."""
-        queues = self._queues
-        held = self._held.get(self._queue_of(pod), {})
-        for other in list(islice(held.values(), _LOOKED_AT)):
-            if not queues.waits(other.uid):
-                del held[other.uid]
-            elif self._fits(other):
-                del held[other.uid]
-                return other
+        for held in self._held.get(self._of(pod)[0], {}).values():
+            for other in list(islice(held.values(), _LOOKED_AT)):
+                if not self._queues.waits(other.uid):
+                    del held[other.uid]
+                elif self._fits(other):
+                    del held[other.uid]
+                    return other
         return None
 
     def _fits(self, pod: Pod) -> bool:
-        queues = self._queues
-        row, promised = queues.leaf(pod), self._promised.besides([pod])
-        return queues.excess(row, queues.requests(pod), promised=promised) is None
+        charge, promised = self._queues.charge(pod), self._promised.besides([pod])
+        if charge is None:
+            return True
+        return self._queues.excess(charge, charge.requests, promised=promised) is None
 
-    def _queue_of(self, pod: Pod) -> str:
-        return self._queues.structure.name(self._queues.leaf(pod))
+    def _of(self, pod: Pod) -> tuple[str, _Users]:
+        charge = self._queues.charge(pod)
+        if charge is None:
+            return "", ()
+        name = self._queues.structure.name(charge.row)
+        return name, tuple([user.name for user in charge.users])

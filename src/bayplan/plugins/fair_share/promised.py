@@ -18,7 +18,9 @@ from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
 from bayplan.framework.handle import PodNominator
 
-_Key = tuple[int, int, tuple[PodShape, ...]]
+_Kind = tuple[PodShape, Sequence[int]]
+"""The shape of a Pod, and where it counts: Pods of one shape may be of several users."""
+_Key = tuple[int, int, tuple[_Kind, ...]]
 
 
 class Promised:
@@ -27,9 +29,9 @@ class Promised:
     def __init__(self, queues: QueueTree, nominator: PodNominator, nodes: LiveNodeTable) -> None:
         self._queues, self._nominator, self._nodes = queues, nominator, nodes
         self._seen: object = None
-        self._examples: dict[PodShape, Pod] = {}
-        self._counts: Counter[PodShape] = Counter()
-        """How many nominated Pods of each shape there are."""
+        self._examples: dict[_Kind, Pod] = {}
+        self._counts: Counter[_Kind] = Counter()
+        """How many nominated Pods of each kind there are."""
         self._kept: dict[_Key, Rows] = {}
 
     def to(self, pod: Pod) -> bool:
@@ -46,25 +48,28 @@ class Promised:
             self._seen, self._kept = seen, {}
             nodes = [n for n in nominator.nominated_nodes() if self._nodes.row(n) is not None]
             nominated = [pod for node in nodes for pod in nominator.nominated_pods(node)]
-            self._examples = {pod.shape: pod for pod in nominated}
-            self._counts = Counter(pod.shape for pod in nominated)
-        own = tuple([pod.shape for pod in pods if self.to(pod)])
+            self._examples = {self._kind(pod): pod for pod in nominated}
+            self._counts = Counter(self._kind(pod) for pod in nominated)
+        own = tuple([self._kind(pod) for pod in pods if self.to(pod)])
         key = min([pod.priority for pod in pods]), self._queues.leaf(pods[0]), own
         if key not in self._kept:
             self._kept[key] = self._sum(*key)
         return self._kept[key]
 
-    def _sum(self, priority: int, leaf: int, own: Iterable[PodShape]) -> Rows:
+    def _kind(self, pod: Pod) -> _Kind:
+        charge = self._queues.charge(pod)
+        return pod.shape, () if charge is None else charge.links
+
+    def _sum(self, priority: int, leaf: int, own: Iterable[_Kind]) -> Rows:
         queues = self._queues
         counts = [
-            (queues.charge(self._examples[shape]), count)
-            for shape, count in (self._counts - Counter(own)).items()
-            if shape.spec.priority >= priority
-            or leaf not in (NO_QUEUE, queues.leaf(self._examples[shape]))
+            (queues.charge(self._examples[kind]), count)
+            for kind, count in (self._counts - Counter(own)).items()
+            if kind[0].spec.priority >= priority
+            or leaf not in (NO_QUEUE, queues.leaf(self._examples[kind]))
         ]
         rows = queues.sums.zeros()
         for charge, count in counts:
             if charge is not None:
-                links = queues.structure.links[charge.row]
-                add_amounts(rows, links, [count * amount for amount in charge.requests])
+                add_amounts(rows, charge.links, [count * amount for amount in charge.requests])
         return rows

@@ -60,6 +60,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayplan.api.pod import Pod
+from bayplan.cache.amounts import Limit
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.cache.node_table.pod_table import NOT_STARTED
@@ -151,7 +152,7 @@ class ReclaimRule:
         namespaces = self._queues.namespaces(row)
         if self._counters.any_leaving or self._counters.any_below(preemptor.priority, namespaces):
             return True
-        within, *_ = next(self._excesses(preemptor), (None,))
+        within = next((self._queue_row(link) for link, *_ in self._excesses(preemptor)), None)
         if within == row:
             return False
         chain = self._queues.structure.chains[row]
@@ -240,6 +241,8 @@ class ReclaimRule:
         sums = self._queues.sums
         structure = sums.structure
         for link, column, excess in self._excesses(preemptor):
+            if sums.user_at(link) is not None:  # Pods of one shape may be of several users
+                continue
             amounts = parties.requests[:, column]
             inside = structure.is_below(link)[parties.leaves] & (parties.leaves != NO_QUEUE)
             below = [leaf for leaf in structure.leaves if link in structure.links[leaf]]
@@ -253,18 +256,35 @@ class ReclaimRule:
     def _excesses(self, preemptor: Preemptor) -> Iterator[tuple[int, int, int]]:
         """Row and column of each limit the preemptor would exceed, and by how much; leaf first.
 
-        Any of its Pods may be those of its minimum, so the smallest count.
+        Any of its Pods may be those of its minimum, so the smallest count. Of a user, as many as
+        the minimum needs beside all Pods of others.
         """
         queues = self._queues
-        asked = np.sort([queues.requests(pod) for pod in preemptor.pods], axis=0)
-        needed: list[int] = asked[: preemptor.minimum].sum(axis=0).tolist()
         promised, sums = self._promised.besides(preemptor.pods), queues.sums
-        for link, column, limit in sums.structure.limits[queues.leaf(preemptor.pods[0])]:
-            excess = sums.used_rows[link][column] + needed[column] - limit
+        charges = [charge for charge in queues.charges(preemptor.pods) if charge is not None]
+        limits = {
+            (limit.row, limit.column): limit
+            for charge in dict.fromkeys(charges)
+            for limit in charge.limits_on(charge.requests)
+        }
+        for link, column, limit in sorted(limits.values(), key=self._leaf_first):
+            asked = sorted(c.requests[column] for c in charges if link in c.links)
+            others = len(charges) - len(asked)
+            needed = sum(asked[: max(preemptor.minimum - others, 0)])
+            excess = sums.used_rows[link][column] + needed - limit
             if promised is not None:
                 excess += promised[link][column]
-            if needed[column] and excess > 0:
+            if needed and excess > 0:
                 yield link, column, excess
+
+    def _leaf_first(self, limit: Limit) -> tuple[int, int]:
+        row = self._queue_row(limit.row)
+        return -len(self._queues.structure.links[row]), row
+
+    def _queue_row(self, link: int) -> int:
+        """The row of the queue; for the row of a user, of the queue with the limit."""
+        user = self._queues.sums.user_at(link)
+        return link if user is None else user.row
 
     def _ceilings(self, preemptor: Preemptor) -> Sequence[Ceiling]:
         """The usage below each limit that the preemptor would exceed."""
@@ -274,10 +294,9 @@ class ReclaimRule:
         ]
 
     def _freed(self, link: int, column: int, pod: Pod) -> int:
-        """What the queue at row ``link`` uses less when ``pod`` goes."""
-        leaf = self._queues.leaf(pod)
-        inside = leaf != NO_QUEUE and link in self._queues.structure.links[leaf]
-        return self._queues.requests(pod)[column] if inside else 0
+        """What the queue or the user at row ``link`` uses less when ``pod`` goes."""
+        charge = self._queues.charge(pod)
+        return 0 if charge is None or link not in charge.links else charge.requests[column]
 
     def _ask(self, preemptor: Preemptor, running: RunningPods, order: YieldOrder) -> _Parties:
         self._rules, self.refusals, self.due = {}, {}, inf
