@@ -21,7 +21,7 @@ WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv run test lint docs types unit coverage properties judges e2e load conformance conformance-quota conformance-groups conformance-composites conformance-devices conformance-cel build-controlplane bench bench-page bench-core soak wheel try-wheel sbom lock clean
+.PHONY: help venv run test lint docs types unit coverage properties judges e2e load conformance conformance-quota conformance-groups conformance-composites conformance-devices conformance-cel build-controlplane bench bench-page bench-core bench-packing soak wheel try-wheel sbom lock clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -108,6 +108,9 @@ bench-page: build-controlplane ## the workloads of docs/performance.md in MINUTE
 
 bench-core: $(READY) ## decisions with no API server, and how their cost grows; WORKLOAD=a,b|all NODES= PLACED= PROFILE=1; BASE=revision: in turns with that code
 	$(BIN)/python -m bench.core
+
+bench-packing: $(READY) ## GPUs given out before Pods no longer fit, by policy; TRACE=folder SEEDS=3 POLICIES=a,b LISTS= KNOWN=1
+	$(BIN)/python -m bench.packing
 
 soak: build-controlplane ## bayplan under steady change for MINUTES=20: no leak, no Pod lost
 	$(BIN)/python -m bench.soak

@@ -8,6 +8,7 @@ the clock runs.
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from time import perf_counter, process_time
@@ -143,6 +144,8 @@ class CoreWorld:
         workload: Workload,
         objects: Objects,
         instrument: Instrument | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.client = RecordingClient()
         self._objects = objects
@@ -155,6 +158,8 @@ class CoreWorld:
             inbox=self._inbox,
             instrument=instrument or Metrics(),
             binding_workers=InlineExecutor(),
+            clock=clock,
+            now=now,
         )
         self.core = build(config, registry, ports)
         self._scheduler = self.core.scheduler

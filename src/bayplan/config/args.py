@@ -251,6 +251,33 @@ class LowRiskOverCommitmentArgs(Wire):
     metric_provider: MetricProvider = MetricProvider()
 
 
+class LeastFragmentationArgs(Wire):
+    """Which resources are not to be fragmented, and how their use is judged.
+
+    Gains that differ by less than ``grain`` devices are equal. Typical are the most frequent Pods
+    that make up ``typical_share`` of all; a Pod that waits no more counts half after each half
+    life.
+    """
+
+    resources: Items[Text] = ("nvidia.com/gpu",)
+    grain: float = 0.04
+    half_life_seconds: Int64 = 86400
+    typical_share: float = 0.95
+
+
+def _volcanos() -> dict[str, dict[str, str]]:
+    return {"nvidia.com/gpu": {"cpu": "1", "memory": "1G"}}
+
+
+class ReservedForArgs(Wire):
+    """By scarce resource, what a node keeps free beside each free unit of it.
+
+    Amounts are quantities of the API. The defaults are those of Volcano's ``proportional``.
+    """
+
+    resources: dict[str, dict[str, Text]] = Field(default_factory=_volcanos)
+
+
 class DynamicResourcesArgs(Wire):
     """Time limits, in seconds, of filtering a node (0 for none) and of waiting for devices."""
 

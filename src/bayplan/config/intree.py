@@ -1,6 +1,6 @@
 """The plugins of kube-scheduler v1.37: points, arguments, and the plugins enabled by default.
 
-And some of scheduler-plugins, and FairShare and Backfill of bayplan, which are off by default.
+And some of scheduler-plugins and some of bayplan's own, which are off by default.
 
 Only names: what bayplan has of them is the framework's to say.
 """
@@ -160,6 +160,8 @@ _OPTIONAL = (
         Point.SCORE,
         args_model=args.LowRiskOverCommitmentArgs,
     ),
+    _known("LeastFragmentation", Point.SCORE, args_model=args.LeastFragmentationArgs),
+    _known("ReservedFor", Point.FILTER, Point.SCORE, args_model=args.ReservedForArgs),
 )
 IN_TREE = {plugin.name: plugin for plugin in (*_DEFAULT, *_OPTIONAL)}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import TYPE_CHECKING
 
+from bayplan.api import quantity
 from bayplan.api.selectors import integer
 from bayplan.config import args, names
 from bayplan.config.decode import suggestion
@@ -184,6 +185,51 @@ def _(given: args.LowRiskOverCommitmentArgs, path: str) -> Iterator[FieldError]:
     for name, weight in given.risk_limit_weights.items():
         if not 0 <= weight <= 1:
             yield FieldError(f"{path}.riskLimitWeights[{name}]", "must be from 0 to 1")
+
+
+@validate_args.register(args.LeastFragmentationArgs)
+def _(given: args.LeastFragmentationArgs, path: str) -> Iterator[FieldError]:
+    if not given.resources:
+        yield FieldError(f"{path}.resources", "must name at least one resource")
+    for i, resource in enumerate(given.resources):
+        where = f"{path}.resources[{i}]"
+        yield from _scarce(where, resource)
+        if resource in given.resources[:i]:
+            yield FieldError(where, f'"{resource}" is there already')
+    if not 0 < given.grain <= 1:
+        yield FieldError(f"{path}.grain", "must be more than 0 and at most 1 device")
+    if given.half_life_seconds < 1:
+        yield FieldError(f"{path}.halfLifeSeconds", "must be at least 1")
+    if not 0 < given.typical_share <= 1:
+        yield FieldError(f"{path}.typicalShare", "must be more than 0 and at most 1")
+
+
+@validate_args.register(args.ReservedForArgs)
+def _(given: args.ReservedForArgs, path: str) -> Iterator[FieldError]:
+    if not given.resources:
+        yield FieldError(f"{path}.resources", "must name at least one resource")
+    for scarce, kept in given.resources.items():
+        where = f"{path}.resources[{scarce}]"
+        yield from _scarce(where, scarce)
+        if not kept:
+            yield FieldError(where, "must name at least one resource that is kept free")
+        for name, amount in kept.items():
+            if name in given.resources:
+                yield FieldError(f"{where}[{name}]", "must not be a scarce resource itself")
+            try:
+                too_little = quantity.of(name, amount) <= 0
+            except quantity.QuantityError as error:
+                yield FieldError(f"{where}[{name}]", str(error))
+            else:
+                if too_little:
+                    yield FieldError(f"{where}[{name}]", "must be greater than 0")
+
+
+def _scarce(path: str, resource: str) -> Iterator[FieldError]:
+    if "/" not in resource:
+        yield FieldError(path, f'"{resource}" is no extended resource: its name has a domain')
+    else:
+        yield from _errors(path, names.qualified_name(resource))
 
 
 def _shape(path: str, shape: Sequence[args.UtilizationShapePoint]) -> Iterator[FieldError]:

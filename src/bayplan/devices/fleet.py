@@ -34,6 +34,7 @@ from bayplan.devices.node_states import FAULTY, NO_NODE, NodeStates, View, view_
 from bayplan.devices.nodes import slice_matches
 from bayplan.devices.requests import ClaimShape, ClaimShapes, ClassLookup, class_selectors
 from bayplan.devices.selectors import SelectorExpression, Selectors
+from bayplan.devices.shares import DeviceShares
 from bayplan.devices.table import DeviceRow, DeviceTable
 from bayplan.devices.tally import Tally
 
@@ -232,6 +233,21 @@ class Fleet:
         counts.update()
         return counts
 
+    def shares(self, device_class: DeviceClass) -> DeviceShares:
+        """What is left of each device that the class accepts, up to date."""
+        self._ensure_compact()
+        selectors = tuple(s for s in class_selectors(device_class) if s.expression)
+        shares = self._shares.get(selectors)
+        if shares is None:
+            if len(self._shares) >= _KEPT_SHAPES:
+                self._shares.clear()
+            mask = self._selectors.mask(selectors)
+            shares = self._shares[selectors] = DeviceShares(
+                self.table, self.nodes, self.devices, mask, self.changed_rows()
+            )
+        shares.update()
+        return shares
+
     def allocate(
         self, node: Node, claims: Sequence[ResourceClaim]
     ) -> list[AllocationResult] | None:
@@ -314,6 +330,7 @@ class Fleet:
         self._shared: dict[tuple[str, ...], NodeDevices] = {}
         """By the names of its slices, what nodes reach that have no devices of their own."""
         self._counts: dict[tuple[SelectorExpression, ...], DeviceCounts] = {}
+        self._shares: dict[tuple[SelectorExpression, ...], DeviceShares] = {}
         self._selectors = Selectors()
         self._allocator = Allocator(
             self.table, self._selectors, self._shapes, self._classes, self._expired, self._counters

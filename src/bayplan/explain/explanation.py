@@ -24,18 +24,21 @@ from bayplan.engine.runtime import Framework
 from bayplan.engine.search import Fit, PluginScores
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.interface import PostFilterResult
-from bayplan.framework.points import ExplainsFilter
+from bayplan.framework.points import ExplainsFilter, ExplainsScore
 from bayplan.framework.status import SUCCESS, Code, Status
 from bayplan.groups.placers import Placers
 from bayplan.report.pods import cut_note, skip_note
 
 Verdict = dict[str, Any]
+_BEST_EXPLAINED = 5
+"""Of so many nodes, Score plugins explain their figures."""
 
 
 def explain(framework: Framework, placers: Placers, pod: Pod, *, details: bool = False) -> Verdict:
     """Why ``pod`` goes where it goes, or nowhere.
 
-    With ``details``, what Filter plugins can say of the nodes that they reject, for people.
+    With ``details``, what Filter plugins can say of the nodes that they reject, and Score plugins
+    of the best nodes, for people.
     """
     verdict: Verdict = {"pod": pod.key}
     gate = gate_status(framework, pod)
@@ -58,6 +61,8 @@ def explain(framework: Framework, placers: Placers, pod: Pod, *, details: bool =
         _add_rejection(verdict, rejection)
     if details and "nodes" in verdict and diagnosis is not None:
         verdict["details"] = _details(framework, diagnosis, pod)
+        if decision.detail is not None and decision.detail.scores:
+            verdict["details"] += _score_details(framework, decision.detail, pod)
     if decision.placement is not None:
         _add_commit(verdict, decision)
     return verdict
@@ -78,6 +83,25 @@ def _details(framework: Framework, diagnosis: Diagnosis, pod: Pod) -> list[str]:
                     Point.FILTER,
                     plugin.explain_filter,
                     diagnosis.state,
+                    pod,
+                    rows,
+                )
+    return details
+
+
+def _score_details(framework: Framework, detail: Detail, pod: Pod) -> list[str]:
+    totals = sum(part.scores for part in detail.scores or ())
+    rows = (detail.scores or ())[0].rows[np.argsort(-totals, kind="stable")[:_BEST_EXPLAINED]]
+    details: list[str] = []
+    for plugin in framework.plugins.score:
+        if isinstance(plugin, ExplainsScore):
+            with suppress(AttemptFault):  # it is logged
+                details += framework.plugins.ask(
+                    (list, tuple),
+                    plugin,
+                    Point.SCORE,
+                    plugin.explain_score,
+                    detail.diagnosis.state,
                     pod,
                     rows,
                 )

@@ -239,6 +239,14 @@ class ScoreOne(Scoring, Protocol):
 
 
 @runtime_checkable
+class ExplainsScore(Named, Protocol):
+    """Explains its scores."""
+
+    def explain_score(self, state: CycleState, pod: Pod, rows: IntArray, /) -> Sequence[str]:
+        """Sentences for people: the figures behind the scores of the nodes at ``rows``."""
+
+
+@runtime_checkable
 class NormalizeScore(Scoring, Protocol):
     """Scales its own scores, where a `Normalizer` cannot."""
 
@@ -438,6 +446,7 @@ EXTRAS: Mapping[type, Point | None] = {
     AdmitsGroups: Point.PRE_FILTER,
     BoundsCopies: Point.FILTER,
     ExplainsFilter: Point.FILTER,
+    ExplainsScore: Point.SCORE,
     HasEpoch: None,
     NormalizeScore: Point.SCORE,
     PreBindPreFlight: Point.PRE_BIND,

@@ -14,10 +14,10 @@ from bayplan.cache.requests import pod_requests, spec_requests
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.extended import special_claim
-from bayplan.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, pod_claims
 from bayplan.plugins.dynamic_resources.state import Option, PodDevices
 from bayplan.plugins.shared.device_classes import DeviceClasses, may_have_class
 from bayplan.plugins.shared.device_tracker import DeviceTracker
+from bayplan.plugins.shared.pod_claims import ClaimNotReadyError, pod_claims
 
 if TYPE_CHECKING:
     from bayplan.devices.requests import ClaimShape

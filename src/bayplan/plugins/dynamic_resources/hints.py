@@ -13,7 +13,7 @@ from bayplan.framework.cluster_events import (
     HintIndex,
     Resource,
 )
-from bayplan.plugins.dynamic_resources.pod_claims import (
+from bayplan.plugins.shared.pod_claims import (
     ClaimLookup,
     ClaimNotReadyError,
     pod_claims,

@@ -1,0 +1,483 @@
+"""`make bench-packing`: how many GPUs a policy gives out before Pods no longer fit.
+
+    python -m bench.packing --trace ../openb --seeds 10
+    python -m bench.packing --policies LeastFragmentation,Random --seeds 3
+
+The protocol of "Beware of Fragmentation" (USENIX ATC'23), through the scheduler itself: an empty
+cluster, the trace's Pods shuffled and topped up to 130 % of the GPUs, one after the other; nobody
+leaves, and a Pod that does not fit is out. Names of nodes are shuffled, too, and ties are random,
+so nobody profits from an order of names. Printed are means over the seeds:
+
+    at 100 %, at 130 %   GPUs given out, in percent of all, when Pods that ask for so many have come
+    stranded             free GPUs that the trace's typical Pods cannot use, in percent of all
+    left out             Pods that found no node, by size
+    us a Pod             CPU time of a decision, all plugins, reserve to bind
+
+GPUs are devices of ResourceSlices of which claims take thousandths (``shares``), or the extended
+resource nvidia.com/gpu, of which every Pod takes whole ones (``whole``).
+
+`--waiting LOAD` has Pods end: they arrive at a steady rate at which they ask for that part of all
+GPUs, and run as long as in the trace, but at most a day. Printed is how long they wait for a node.
+`--compact` takes nodes away, in random order, and prints how many may go until 1 % of the trace's
+own Pods find no node.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import process_time
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bayplan.api import quantity
+from bayplan.api.kinds import POD, RESOURCE_CLAIM
+from bayplan.api.pod import Pod
+from bayplan.api.resource import ResourceClaim
+from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.cache.requests import pod_requests
+from bayplan.config import parse_config
+from bayplan.engine.registry import Registry
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.interface import Integers, Plugin
+from bayplan.inbox.messages import Changed, Removed
+from bayplan.plugins.least_fragmentation.measure import Room, Types
+from bayplan.testing.ports import Clock
+from bench.core import quiet_collector
+from bench.objects import Item, Objects, collection
+from bench.packing_trace import (
+    WHOLE,
+    Trace,
+    TraceNode,
+    TracePod,
+    arrivals,
+    read,
+    synthetic,
+    whole,
+)
+from bench.recording import CoreWorld
+from bench.workloads import PodBatch, Workload
+
+GPU = "nvidia.com/gpu"
+SCHEDULER = "default-scheduler"
+CLASS = "gpu"
+BY_CLASS = f"deviceclass.resource.kubernetes.io/{CLASS}"
+DRIVER = "gpu.example.com"
+MODEL = "example.com/gpu-model"
+TYPICAL = 0.95
+LONGEST = 86_400.0
+MOST_LEFT_OUT = 0.01
+LARGEST_CPU, LARGEST_GPUS, SCALE = 128_000, 8, 10_000
+"""Of a node of openb, which BestFit measures by; and its steps."""
+
+console = Console(width=130)
+
+
+class BestFit(Plugin):
+    """The paper's: as little as possible is left of CPU and GPUs together.
+
+    Attributes:
+        ledger: what is free, as this measurement keeps it.
+    """
+
+    ledger: ClassVar[Ledger]
+
+    def score_nodes(self, _state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
+        """The lower, the more would be left, each of CPU and GPUs weighing one half."""
+        cpu = nodes.allocatable("cpu") - nodes.requested("cpu") - pod_requests(pod).nonzero_cpu
+        left = 0.5 * cpu / LARGEST_CPU + 0.5 * self.ledger.left.sum(axis=1) / LARGEST_GPUS
+        scores: IntArray = np.clip(SCALE * (1 - left), 0, SCALE).astype(np.int64)
+        return scores
+
+    def normalize_score(self, _state: CycleState, _pod: Pod, scores: Integers) -> Integers:
+        """Stretched to 0..100."""
+        low, high = int(scores.min()), int(scores.max())
+        stretched: IntArray = (scores.astype(np.int64) - low) * 100 // max(high - low, 1)
+        return stretched
+
+
+class Ledger:
+    """What is free, by the names of nodes and devices, from what is written to the API server.
+
+    Attributes:
+        left: of each GPU, ``(n, most)``, a row a node.
+        cpu: milli-CPU, ``(n,)``.
+    """
+
+    def __init__(self, nodes: Sequence[TraceNode]) -> None:
+        self.row = {node.name: row for row, node in enumerate(nodes)}
+        self.gpus = np.array([node.gpus for node in nodes])
+        self.left = (np.arange(self.gpus.max())[None, :] < self.gpus[:, None]).astype(float)
+        self.cpu = np.array([node.cpu for node in nodes])
+        self.models = [node.model for node in nodes]
+        self._held: dict[str, list[tuple[int, int, float]]] = {}
+
+    def claim(self, claim: ResourceClaim) -> None:
+        """The devices of a claim are taken, once."""
+        allocation = claim.status.allocation
+        if allocation is None or claim.key in self._held:
+            return
+        held = self._held[claim.key] = []
+        for result in allocation.devices.results:
+            part = int(quantity.parse(result.consumed_capacity["milli"])) / WHOLE
+            held.append((self.row[result.pool], int(result.device.removeprefix("gpu-")), part))
+        self._move(held, -1)
+
+    def whole(self, pod: str, node: str, gpus: int) -> None:
+        """A Pod takes whole GPUs, the first idle ones."""
+        row = self.row[node]
+        idle = np.flatnonzero(self.left[row] == 1.0)[:gpus].tolist()
+        self._held[pod] = [(row, gpu, 1.0) for gpu in idle]
+        self._move(self._held[pod], -1)
+
+    def end(self, key: str) -> None:
+        """What a claim or Pod held is free."""
+        self._move(self._held.pop(key, []), 1)
+
+    def _move(self, held: Iterable[tuple[int, int, float]], sign: int) -> None:
+        for row, gpu, part in held:
+            self.left[row, gpu] += sign * part
+
+    def stranded(self, pods: Sequence[TracePod]) -> float:
+        """Free GPUs that typical Pods cannot use, in percent of all."""
+        counts = Counter((p.cpu or 100, p.gpus, p.part, p.models) for p in pods)
+        typical, covered = [], 0
+        for shape, count in counts.most_common():
+            typical.append((shape, count))
+            covered += count
+            if covered >= TYPICAL * len(pods):
+                break
+        asking = [(shape, count) for shape, count in typical if shape[1]]
+        levels = sorted({shape[2] for shape, _ in asking})
+        types = Types(
+            weight=np.array([count / covered for _, count in asking]),
+            cpu=np.array([shape[0] for shape, _ in asking]),
+            count=np.array([shape[1] for shape, _ in asking]),
+            level=np.array([levels.index(shape[2]) for shape, _ in asking]),
+            shares=np.array([levels]) / WHOLE,
+        )
+        runs = np.array(
+            [[not s[3] or model in s[3] for s, _ in asking] for model in self.models], np.bool_
+        )
+        zeros = np.zeros(len(self.cpu))
+        room = Room(self.cpu, zeros, self.left, zeros.astype(np.int64), runs)
+        return float(types.stranded(room).sum() / self.gpus.sum() * 100)
+
+
+@dataclass
+class Run:
+    """What became of one run.
+
+    Attributes:
+        given: percent of the GPUs, when 100 and 130 % had been asked for.
+        stranded: percent of the GPUs.
+        left_out: Pods by size.
+        asked: Pods by size.
+        micros: CPU time of a decision.
+    """
+
+    given: list[float] = field(default_factory=list)
+    stranded: float = 0.0
+    left_out: Counter[str] = field(default_factory=Counter)
+    asked: Counter[str] = field(default_factory=Counter)
+    micros: float = 0.0
+
+
+class PackingWorld(CoreWorld):
+    """The scheduler on the nodes of a trace, with a clock that is turned on.
+
+    Args:
+        shares: whether GPUs are devices that Pods take parts of.
+        scores: the Score plugins, with weights.
+    """
+
+    def __init__(
+        self, nodes: Sequence[TraceNode], pods: Iterable[TracePod], policy: str, *, shares: bool
+    ) -> None:
+        registry = Registry()
+        registry.add(BestFit, "bench")
+        self.clock = Clock()
+        self.ledger = BestFit.ledger = Ledger(nodes)
+        self._shares = shares
+        self._pods: dict[str, TracePod] = {}
+        self._bound: dict[str, Pod] = {}
+        workload = Workload(nodes=(), measured=PodBatch(0))
+        config = parse_config(_config(policy, shares=shares), registry.known)
+        super().__init__(
+            config,
+            registry,
+            workload,
+            TraceObjects(nodes, pods, shares),
+            clock=self.clock,
+            now=self.clock,
+        )
+
+    def arrive(self, pods: Iterable[TracePod]) -> None:
+        """These Pods are created."""
+        for pod in pods:
+            self._pods[pod.name] = pod
+            self.feed(iter([_pod_item(pod, shares=self._shares)]))
+
+    def decide(self) -> tuple[TracePod, bool] | None:
+        """One decision: the Pod, and whether it has a node now. None where no Pod is ready."""
+        queued = self.core.world.queue.pop()
+        if queued is None:
+            return None
+        pod = self._pods[queued.pod.name]
+        before = self.client.bound
+        self._scheduler.schedule_one(queued)
+        for message in self.client.echo:
+            if isinstance(message, Changed) and message.kind is RESOURCE_CLAIM:
+                self.ledger.claim(message.object)
+            elif isinstance(message, Changed) and message.kind is POD:
+                self._seen(pod, message.object)
+        self._take_in()
+        return pod, self.client.bound > before
+
+    def _seen(self, pod: TracePod, bound: Pod) -> None:
+        self._bound[pod.name] = bound
+        self.ledger.cpu[self.ledger.row[bound.node_name]] -= pod.cpu
+        if pod.gpus and not self._shares:
+            self.ledger.whole(bound.key, bound.node_name, pod.gpus)
+
+    def end(self, pod: TracePod) -> None:
+        """The Pod has run, and goes."""
+        bound = self._bound.pop(pod.name)
+        self.ledger.cpu[self.ledger.row[bound.node_name]] += pod.cpu
+        self._apply(Removed(POD, bound))
+        if pod.gpus and self._shares:
+            claim = self.core.world.cache.objects.get(RESOURCE_CLAIM, f"{bound.key}-gpus")
+            assert claim is not None, "it was made with the Pod"
+            self._apply(Removed(RESOURCE_CLAIM, claim))
+            self.ledger.end(claim.key)
+        self.ledger.end(bound.key)
+        self._take_in()
+
+
+class TraceObjects(Objects):
+    """The nodes of a trace, and what is beside them."""
+
+    def __init__(self, nodes: Sequence[TraceNode], pods: Iterable[TracePod], shares: bool) -> None:
+        self._trace_nodes, self._shares = nodes, shares
+        self._claims = sorted({(pod.gpus, pod.part) for pod in pods if pod.gpus})
+
+    def surroundings(self) -> Iterator[Item]:
+        """Nodes, and what gives Pods their devices."""
+        for node in self._trace_nodes:
+            amounts = {"cpu": f"{node.cpu}m", "memory": f"{node.memory}Mi", "pods": "1000"}
+            if not self._shares:
+                amounts[GPU] = str(node.gpus)
+            yield _item(
+                "Node",
+                node.name,
+                {"metadata": {"labels": {MODEL: node.model}}, "status": {"allocatable": amounts}},
+            )
+        if not self._shares:
+            return
+        expression = f'device.driver == "{DRIVER}"'
+        yield _item(
+            "DeviceClass", CLASS, {"spec": {"selectors": [{"cel": {"expression": expression}}]}}
+        )
+        for node in self._trace_nodes:
+            yield _item("ResourceSlice", node.name, {"spec": _slice(node)})
+        for gpus, part in self._claims:
+            request = {
+                "deviceClassName": CLASS,
+                "count": gpus,
+                "capacity": {"requests": {"milli": str(part)}},
+            }
+            spec = {"devices": {"requests": [{"name": "gpus", "exactly": request}]}}
+            yield _item("ResourceClaimTemplate", f"gpus-{gpus}-{part}", {"spec": {"spec": spec}})
+
+    def placed(self) -> Iterator[Item]:
+        """None."""
+        return iter(())
+
+    def gated(self) -> Iterator[Item]:
+        """None."""
+        return iter(())
+
+
+def _slice(node: TraceNode) -> dict[str, Any]:
+    devices = [
+        {
+            "name": f"gpu-{index}",
+            "allowMultipleAllocations": True,
+            "capacity": {"milli": {"value": str(WHOLE)}},
+        }
+        for index in range(node.gpus)
+    ]
+    pool = {"name": node.name, "generation": 1, "resourceSliceCount": 1}
+    return {"driver": DRIVER, "nodeName": node.name, "pool": pool, "devices": devices}
+
+
+def _pod_item(pod: TracePod, *, shares: bool) -> Item:
+    requests = {"cpu": f"{pod.cpu}m", "memory": f"{pod.memory}Mi"}
+    containers = [{"name": "main", "resources": {"requests": requests}}]
+    spec: dict[str, Any] = {"schedulerName": SCHEDULER, "containers": containers}
+    if pod.gpus and shares:
+        template = f"gpus-{pod.gpus}-{pod.part}"
+        spec["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": template}]
+    elif pod.gpus:
+        requests[GPU] = str(pod.gpus)
+    if pod.models:
+        models = {"key": MODEL, "operator": "In", "values": list(pod.models)}
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [models]}]}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+        spec["affinity"] = {"nodeAffinity": required}
+    return _item("Pod", pod.name, {"spec": spec}, "default")
+
+
+def _item(kind: str, name: str, fields: dict[str, Any], namespace: str = "") -> Item:
+    metadata = {"name": name, "uid": f"{kind}-{name}", **fields.pop("metadata", {})}
+    if namespace:
+        metadata["namespace"] = namespace
+    body = json.dumps({"metadata": metadata, **fields}).encode()
+    return Item(kind, collection(kind, namespace), name, body)
+
+
+POLICIES = ("LeastFragmentation", "BestFit", "MostAllocated", "default", "Random")
+
+
+def _config(policy: str, *, shares: bool) -> str:
+    """The policy's Score plugins and no other; preemption is off."""
+    off = [{"name": "*"}]
+    plugins: dict[str, Any] = {"postFilter": {"disabled": off}}
+    args: dict[str, Any] = {}
+    if policy != "default":
+        plugins["preScore"] = {"disabled": off}
+        plugins["score"] = {"disabled": off}
+    if policy == "MostAllocated":
+        plugins["score"]["enabled"] = [{"name": "NodeResourcesFit", "weight": 1}]
+        resources = [{"name": name, "weight": 1} for name in ("cpu", GPU)]
+        args["NodeResourcesFit"] = {"scoringStrategy": {"type": policy, "resources": resources}}
+    elif policy in ("LeastFragmentation", "BestFit"):
+        plugins["score"]["enabled"] = [{"name": policy, "weight": 1}]
+        args["LeastFragmentation"] = {"resources": [BY_CLASS if shares else GPU]}
+    return json.dumps(
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False},
+            "profiles": [
+                {
+                    "schedulerName": SCHEDULER,
+                    "plugins": plugins,
+                    "pluginConfig": [{"name": n, "args": a} for n, a in args.items()],
+                }
+            ],
+        }
+    )
+
+
+def shuffled(nodes: Sequence[TraceNode], seed: int) -> list[TraceNode]:
+    """The same nodes in another order, named by it."""
+    order = list(nodes)
+    random.Random(seed).shuffle(order)
+    return [replace(node, name=f"node-{i:05}") for i, node in enumerate(order)]
+
+
+def pack(
+    trace: Trace, pods: Sequence[TracePod], policy: str, seed: int, *, shares: bool, known: bool
+) -> Run:
+    """One run; ``known``: all Pods are in the queue from the start."""
+    random.seed(seed)
+    world = PackingWorld(shuffled(trace.nodes, seed), pods, policy, shares=shares)
+    coming = list(arrivals(pods, trace.capacity, seed))
+    if known:
+        world.arrive(coming)
+    run = Run()
+    asked = given = 0
+    cpu = 0.0
+    with quiet_collector():
+        for next_pod in coming:
+            if not known:
+                world.arrive([next_pod])
+            started = process_time()
+            decided = world.decide()
+            cpu += process_time() - started
+            assert decided is not None, "a Pod has just come"
+            pod, bound = decided
+            run.asked[pod.size] += 1
+            run.left_out[pod.size] += not bound
+            given += pod.demand * bound
+            if asked < trace.capacity <= asked + pod.demand:
+                run.given.append(given / trace.capacity * 100)
+            asked += pod.demand
+    run.given.append(given / trace.capacity * 100)
+    run.stranded = world.ledger.stranded(pods)
+    run.micros = cpu / len(coming) * 1e6
+    return run
+
+
+def main(
+    trace: Annotated[
+        Path | None,
+        typer.Option(envvar="TRACE", help="A folder; else one like openb."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(envvar="SEEDS", min=1)] = 3,
+    policies: Annotated[str, typer.Option(envvar="POLICIES")] = ",".join(POLICIES),
+    lists: Annotated[str, typer.Option(envvar="LISTS", help="Lists of Pods; all if empty.")] = "",
+    *,
+    known: Annotated[
+        bool, typer.Option(envvar="KNOWN", help="All Pods are in the queue from the start.")
+    ] = False,
+) -> None:
+    """Print the tables."""
+    data = read(trace) if trace else synthetic(FIRST_SEED)
+    for name, pods in data.pods.items():
+        if lists and name not in lists.split(","):
+            continue
+        for kind in ("shares", "whole"):
+            table = _table(f"{name}, {kind}")
+            for policy in policies.split(","):
+                runs = [
+                    pack(
+                        data,
+                        pods if kind == "shares" else whole(pods),
+                        policy,
+                        FIRST_SEED + i,
+                        shares=kind == "shares",
+                        known=known,
+                    )
+                    for i in range(seeds)
+                ]
+                _add(table, policy, runs)
+            console.print(table)
+
+
+FIRST_SEED = 42
+SIZES = ("cpu", "shared", "1 GPU", "2 GPU", "4 GPU", "8 GPU")
+
+
+def _table(title: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for name in ("policy", "at 100 %", "at 130 %", "stranded", *SIZES, "us a Pod"):
+        table.add_column(name, justify="left" if name == "policy" else "right")
+    return table
+
+
+def _add(table: Table, policy: str, runs: Sequence[Run]) -> None:
+    def mean(values: Iterable[float]) -> float:
+        return statistics.fmean(values)
+
+    table.add_row(
+        policy,
+        *(f"{mean(run.given[i] for run in runs):.2f}" for i in (0, 1)),
+        f"{mean(run.stranded for run in runs):.2f}",
+        *(f"{mean(run.left_out[size] for run in runs):.0f}" for size in SIZES),
+        f"{mean(run.micros for run in runs):.0f}",
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)
