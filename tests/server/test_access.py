@@ -17,8 +17,8 @@ from bayplan.client.http import Http
 from bayplan.server import reviews
 from bayplan.server.access import Access, user_of_certificate
 from bayplan.server.options import PortError
-from bayplan.server.pages import Answer, Page, Pages
-from bayplan.server.reviews import AccessReviews, TokenReviews, User
+from bayplan.server.pages import Answer, Attributes, Page, PageRequest, Pages, text
+from bayplan.server.reviews import AccessReviews, PathAttributes, TokenReviews, User
 
 PAGES: Pages = {
     path: Page(lambda _: Answer(200, b"ok"), ("GET", "PUT"))
@@ -115,11 +115,11 @@ def test_answers_are_cached_for_a_while(http: Http, judge: Judge, token: str) ->
     assert isinstance(accesses, AccessReviews)
     for _ in range(3):
         user = tokens.user_of(token)
-        accesses.verdict(user or User("nobody"), "get", "/metrics")
+        accesses.verdict(user or User("nobody"), PathAttributes("get", "/metrics"))
     assert (len(judge.tokens), len(judge.accesses)) == (1, 1)
     now[0] = reviews.TTL_SECONDS
     tokens.user_of(token)
-    accesses.verdict(user or User("nobody"), "get", "/metrics")
+    accesses.verdict(user or User("nobody"), PathAttributes("get", "/metrics"))
     assert (len(judge.tokens), len(judge.accesses)) == (2, 2)
 
 
@@ -211,3 +211,35 @@ def test_a_certificate_without_a_name_is_nobody() -> None:
 def test_a_star_stands_at_the_end_of_a_path(http: Http) -> None:
     with pytest.raises(PortError, match=r"only a trailing \* in /a\*b"):
         Access(TokenReviews(http), AccessReviews(http), ["/a*b"])
+
+
+def test_a_page_that_asks_is_judged_by_objects_and_not_by_its_path(
+    ports: Ports, access: Access, authority: Authority, api_server: FaultServer
+) -> None:
+    asked: list[Any] = []
+
+    def review(exchange: Exchange) -> None:
+        spec = exchange.json()["spec"]
+        if exchange.json()["kind"] == "TokenReview":
+            exchange.answer(201, {"status": {"authenticated": True, "user": TOKENS["alice"]}})
+            return
+        asked.append(spec["resourceAttributes"])
+        allowed = spec["resourceAttributes"]["namespace"] == "hers"
+        exchange.answer(201, {"status": {"allowed": allowed}})
+
+    def page(request: PageRequest) -> Answer:
+        namespace = request.query["namespace"]
+        return text(200, str(request.may(Attributes("get", "pods", namespace, "p"))))
+
+    api_server.script = review
+    port = ports.start({"/why": Page(page, asks=True)}, tls=serving(authority), access=access)
+    client = Client(port.port, trusting(authority))
+    for namespace, answer in (("hers", "True\n"), ("other", "False\n")):
+        got = client.get(f"/why?namespace={namespace}", authorization="Bearer alice")
+        assert (got.status, got.body) == (200, answer)
+    about = {"verb": "get", "resource": "pods", "name": "p"}
+    assert asked == [{**about, "namespace": "hers"}, {**about, "namespace": "other"}]
+
+    api_server.script = lambda exchange: exchange.error(500, message="etcd is gone")
+    got = client.get("/why?namespace=third", authorization="Bearer alice")
+    assert (got.status, got.body) == (503, "access cannot be checked: etcd is gone\n")

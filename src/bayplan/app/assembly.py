@@ -52,6 +52,7 @@ from bayplan.report.kubernetes_groups import KubernetesGroupReport
 from bayplan.report.label_groups import LabelGroupReport
 from bayplan.report.objects import ObjectReport
 from bayplan.report.pods import Report, StatusWriter
+from bayplan.report.records import Records
 from bayplan.scheduler import Scheduler
 from bayplan.support.text import error_text
 from bayplan.telemetry.instrument import Instrument
@@ -113,11 +114,13 @@ class Core:
         world: what it knows of the cluster.
         placers: decide about Pods and groups.
         scheduler: runs the cycles.
+        records: what came of the last attempts.
     """
 
     world: World
     placers: Placers
     scheduler: Scheduler
+    records: Records
 
     @property
     def profiles(self) -> Profiles:
@@ -151,7 +154,8 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
         ports.extenders,
         ports.instrument,
     )
-    report, nominator = Report(ports.events, ports.statuses), world.nominator
+    records, nominator = Records(ports.now), world.nominator
+    report = Report(ports.events, ports.statuses, records)
     executor = Executor(
         world.cache.nodes,
         world.evictions,
@@ -171,14 +175,14 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
         ports.inbox,
         binder,
         report,
-        LabelGroupReport(ports.events, ports.statuses, nominator, ports.instrument),
+        LabelGroupReport(ports.events, ports.statuses, nominator, ports.instrument, records),
         KubernetesGroupReport(report, ports.statuses, nominator, ports.instrument),
         ObjectReport(ports.events),
         Effects(executor, ports.instrument),
         ports.instrument,
         ports.clock,
     )
-    return Core(world, placers, scheduler)
+    return Core(world, placers, scheduler, records)
 
 
 def make_profiles(

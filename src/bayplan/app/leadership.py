@@ -77,6 +77,11 @@ class Leadership:
         return self.elector is None or self.elector.is_leader
 
     @property
+    def leader(self) -> str:
+        """Who leads, as last seen; "" for nobody, or without leader election."""
+        return self.elector.leader if self.elector is not None else ""
+
+    @property
     def problem(self) -> str:
         """Why the Lease can be neither read nor written; "" while it can."""
         return self.elector.problem if self.elector is not None else ""

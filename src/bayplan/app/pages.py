@@ -8,8 +8,10 @@
 | ``/debug/flags/v`` | the log level; PUT changes it |
 | ``/debug/profile`` | samples of all threads' stacks |
 | ``/debug/dump`` | what SIGUSR2 logs |
+| ``/why?namespace=&pod=`` | why a Pod waits, or what became of it: `bayplan.explain.why` |
 
-``/debug`` is there while the configuration has ``enableProfiling``, the default.
+``/debug`` is there while the configuration has ``enableProfiling``, the default. ``/why`` is for
+everybody who may get that Pod; nodes, and Pods of others, are named to those who may list nodes.
 """
 
 from __future__ import annotations
@@ -17,14 +19,27 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any
 
 import msgspec
 import structlog
 
 from bayplan.support import logs
+from bayplan.app.assembly import Core
 from bayplan.app.debugger import Debugger
+from bayplan.app.questions import BusyError, Questions
 from bayplan.config import EffectiveConfig, config_document
-from bayplan.server.pages import HTML, JSON, TEXT, Answer, Page, PageRequest, Pages, text
+from bayplan.server.pages import (
+    HTML,
+    JSON,
+    TEXT,
+    Answer,
+    Attributes,
+    Page,
+    PageRequest,
+    Pages,
+    text,
+)
 from bayplan.telemetry import profile
 
 log = structlog.get_logger("port")
@@ -136,3 +151,33 @@ def _dump(debugger: Debugger) -> Answer:
     encode = msgspec.json.Encoder(enc_hook=str).encode
     body = b"".join(encode({"msg": line.event, **line.fields}) + b"\n" for line in lines)
     return Answer(200, body, JSON_LINES)
+
+
+def answer_pages(core: Core, questions: Questions, leader: Callable[[], str]) -> Pages:
+    """The pages that the scheduling thread answers; ``leader`` names who leads, "" for nobody."""
+
+    def why(request: PageRequest) -> Answer:
+        from bayplan.explain.why import Why  # noqa: PLC0415  not loaded before somebody asks
+
+        namespace, name = request.query.get("namespace", ""), request.query.get("pod", "")
+        if not namespace or not name:
+            return text(400, "namespace and pod are needed")
+        if not request.may(Attributes("get", "pods", namespace, name)):
+            return text(403, f"forbidden: may not get pods/{name} in the namespace {namespace}")
+        names = request.may(Attributes("list", "nodes"))
+
+        def answered() -> dict[str, Any] | None:
+            who = Why(core.world, core.profiles, core.placers, core.records, names=names)
+            return who.of_pod(namespace, name)
+
+        try:
+            answer = questions.ask(answered)
+        except BusyError as error:
+            return text(429, str(error))
+        if answer is None:
+            return text(404, f"there is no Pod {namespace}/{name}, and no attempt is remembered")
+        if not core.scheduler.active:
+            answer |= {"leads": False, "leader": leader()}
+        return Answer(200, msgspec.json.encode(answer), JSON)
+
+    return {"/why": Page(why, asks=True)}

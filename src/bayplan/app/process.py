@@ -24,6 +24,7 @@ from bayplan.app.culprit import Culprit
 from bayplan.app.debugger import Debugger
 from bayplan.app.feed import Feed
 from bayplan.app.leadership import Leadership
+from bayplan.app.questions import Questions
 from bayplan.app.reload import Reloader
 from bayplan.app.serving import Serving
 from bayplan.app.sources import Sources
@@ -107,7 +108,12 @@ class Process:
             self._api.http,
             feed.instrument,
             pages.probes(self._not_alive, self._not_ready, feed.metrics.render),
-            pages.debug_pages(lambda: self._reloader.config, self._debugger),
+            {
+                **pages.debug_pages(lambda: self._reloader.config, self._debugger),
+                **pages.answer_pages(
+                    self._core, Questions(feed.inbox), lambda: self._leadership.leader
+                ),
+            },
         )
 
     def run(self) -> None:

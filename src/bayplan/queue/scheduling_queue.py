@@ -718,6 +718,14 @@ class SchedulingQueue:
         """The Pod, wherever it is."""
         return self._states.pods.get(uid)
 
+    def now(self) -> float:
+        """The time by the queue's clock."""
+        return self._clock()
+
+    def backoff_left(self, queued: QueuedPod) -> float:
+        """Seconds until the backoff of a Pod ends; 0 where there is none."""
+        return max(self._states.backoff.expiration(queued) - self._clock(), 0.0)
+
     def waiting_pods(self) -> Iterator[Pod]:
         """Every Pod of the queue, including Pods in flight."""
         return (q.pod for q in self._states.pods.values() if not isinstance(q, QueuedGroup))

@@ -25,6 +25,7 @@ from bayplan.groups.decision import GroupDecision, GroupRejection
 from bayplan.queue.nominator import Nominator
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.report.pods import StatusWriter, cut_note
+from bayplan.report.records import Records
 from bayplan.telemetry.instrument import Instrument
 
 log = structlog.get_logger("groups")
@@ -39,8 +40,9 @@ class LabelGroupReport:
         statuses: StatusWriter,
         nominator: Nominator,
         instrument: Instrument,
+        records: Records,
     ) -> None:
-        self._events, self._statuses = events, statuses
+        self._events, self._statuses, self._records = events, statuses, records
         self._nominator, self._instrument = nominator, instrument
 
     def begins(self, entry: QueuedGroup, pods: int) -> None:
@@ -81,9 +83,11 @@ class LabelGroupReport:
             self._event(entry, "Warning", reason_of(sentence), sentence, framework.name)
         previous, entry.conditions = entry.conditions, {}
         for uid, queued in entry.members.items():
-            news = entry.conditions[uid] = rejection.message, nodes.get(uid, "")
+            node, reason = nodes.get(uid, ""), str(rejection.reason)
+            self._records.add(queued.pod, framework.name, reason, rejection.message, node)
+            news = entry.conditions[uid] = rejection.message, node
             if previous.get(uid) != news:
-                self._condition(queued.pod, rejection, nodes.get(uid, ""))
+                self._condition(queued.pod, rejection, node)
 
     def _condition(self, pod: Pod, rejection: GroupRejection, nominated: str) -> None:
         condition = Condition(

@@ -14,6 +14,7 @@ from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.attempt.outcome import Rejection
 from bayplan.engine.faults import PLUGIN_TIMEOUT, AttemptFault
 from bayplan.framework.handle import EventRecorder
+from bayplan.report.records import Records
 
 NOTE_LIMIT = 1024
 """Longest note of an event, in bytes of UTF-8."""
@@ -32,12 +33,17 @@ class StatusWriter(Protocol):
 class Report:
     """Events and conditions about Pods; ``profile`` is the schedulerName of the reporter."""
 
-    def __init__(self, events: EventRecorder, statuses: StatusWriter) -> None:
+    def __init__(
+        self, events: EventRecorder, statuses: StatusWriter, records: Records | None = None
+    ) -> None:
         self._events = events
         self._statuses = statuses
+        self._records = records
 
     def scheduled(self, pod: Pod, profile: str) -> None:
         """``pod`` is bound to its node."""
+        if self._records is not None:
+            self._records.add(pod, profile, "Scheduled", node=pod.node_name)
         note = f"Successfully assigned {pod.namespace}/{pod.name} to {pod.node_name}"
         self._events.event(pod, None, "Normal", "Scheduled", "Binding", note, profile)
 
@@ -47,6 +53,8 @@ class Report:
         fault = rejection.fault
         timed_out = isinstance(fault, AttemptFault) and fault.timed_out
         reason = PLUGIN_TIMEOUT if timed_out else str(rejection.reason)
+        if self._records is not None:
+            self._records.add(pod, profile, reason, rejection.message, rejection.nominated or "")
         condition = not_scheduled(pod, reason, rejection.message)
         self._statuses.patch(pod, condition, rejection.nominated)
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from bayplan.client.errors import ApiError
 from bayplan.server.options import PortError
-from bayplan.server.pages import Answer, text
-from bayplan.server.reviews import AccessReviews, TokenReviews, User
+from bayplan.server.pages import Answer, Attributes, text
+from bayplan.server.reviews import AccessReviews, PathAttributes, TokenReviews, User
 
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 AUTHENTICATED = "system:authenticated"
@@ -55,17 +55,21 @@ class Access:
         self._open = frozenset(path for path in paths if not path.endswith("*"))
         self._open_prefixes = tuple(path[:-1] for path in paths if path.endswith("*"))
 
-    def refusal(self, client: Client, method: str, path: str) -> Answer | None:
-        """None if the client may; else what to answer."""
-        if path in self._open or path.startswith(self._open_prefixes):
+    def user(self, client: Client, path: str) -> User | Answer:
+        """The user behind a request for ``path``, or what to answer where there is none."""
+        if self._is_open(path):
+            return ANONYMOUS
+        try:
+            return self._user(client) or text(401, "Unauthorized")
+        except (ApiError, TimeoutError) as error:
+            return text(503, f"access cannot be checked: {error}")
+
+    def refusal(self, user: User, method: str, path: str) -> Answer | None:
+        """None if the user may read the path; else what to answer."""
+        if self._is_open(path) or ADMINISTRATORS in user.groups:
             return None
         try:
-            user = self._user(client)
-            if user is None:
-                return text(401, "Unauthorized")
-            if ADMINISTRATORS in user.groups:
-                return None
-            verdict = self._reviews.verdict(user, method.lower(), path)
+            verdict = self._reviews.verdict(user, PathAttributes(method.lower(), path))
         except (ApiError, TimeoutError) as error:
             return text(503, f"access cannot be checked: {error}")
         if verdict.allowed:
@@ -73,6 +77,22 @@ class Access:
         why = f": {verdict.reason}" if verdict.reason else ""
         what = f'User "{user.name}" cannot {method.lower()} path "{path}"'
         return text(403, f"forbidden: {what}{why}")
+
+    def may(self, user: User, attributes: Attributes) -> bool:
+        """Whether the user may do that with objects of the API server.
+
+        Raises:
+            ApiError: the API server did not say.
+        """
+        if ADMINISTRATORS in user.groups:
+            return True
+        try:
+            return self._reviews.verdict(user, attributes).allowed
+        except TimeoutError as error:
+            raise ApiError(str(error)) from error
+
+    def _is_open(self, path: str) -> bool:
+        return path in self._open or path.startswith(self._open_prefixes)
 
     def _user(self, client: Client) -> User | None:
         """None for a token that is not good."""

@@ -10,13 +10,37 @@ JSON = "application/json"
 HTML = "text/html; charset=utf-8"
 
 
+class Attributes(NamedTuple):
+    """What somebody wants to do with objects of the API server, as RBAC has it.
+
+    Empty stands for all namespaces, the core group, all names.
+    """
+
+    verb: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+    group: str = ""
+
+
+def _everything(_: Attributes) -> bool:
+    return True
+
+
 class PageRequest(NamedTuple):
-    """A request that was let through. ``query`` has the last value of each parameter."""
+    """A request that was let through.
+
+    Attributes:
+        query: the last value of each parameter.
+        may: whether whoever asks may do that at the API server; raises ApiError where that does not
+            say.
+    """
 
     method: str
     path: str
     query: Mapping[str, str]
     body: bytes
+    may: Callable[[Attributes], bool] = _everything
 
 
 class Answer(NamedTuple):
@@ -28,10 +52,17 @@ class Answer(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A page, and the methods that the page answers."""
+    """A page.
+
+    Attributes:
+        answer: makes the answer.
+        methods: that it answers.
+        asks: whether the page itself asks what its reader may see; else the path decides.
+    """
 
     answer: Callable[[PageRequest], Answer]
     methods: tuple[str, ...] = ("GET",)
+    asks: bool = False
 
 
 Pages = Mapping[str, Page]

@@ -15,12 +15,14 @@ import socket
 import socketserver
 import ssl
 import threading
+from functools import partial
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs
 
 import structlog
 
+from bayplan.client.errors import ApiError
 from bayplan.server.access import Access, Client
 from bayplan.server.connections import ANSWER_SECONDS, Connections
 from bayplan.server.options import PortError
@@ -157,6 +159,10 @@ class _Limited(io.RawIOBase):
         return count
 
 
+def _parameters(query: str) -> dict[str, str]:
+    return {key: given[-1] for key, given in parse_qs(query, keep_blank_values=True).items()}
+
+
 class _Exchange(BaseHTTPRequestHandler):
     """One request and its answer."""
 
@@ -188,18 +194,24 @@ class _Exchange(BaseHTTPRequestHandler):
 
     def _answer(self, body: bytes) -> Answer:
         path, _, query = self.path.partition("?")
-        access = self.server.access
-        refusal = access.refusal(self._client(), self.command, path) if access else None
-        if refusal is not None:
-            return refusal
-        page = self.server.pages.get(path)
+        access, page = self.server.access, self.server.pages.get(path)
+        request = PageRequest(self.command, path, _parameters(query), body)
+        if access is not None:
+            user = access.user(self._client(), path)
+            if isinstance(user, Answer):
+                return user
+            if page is not None and page.asks:
+                request = request._replace(may=partial(access.may, user))
+            elif (refusal := access.refusal(user, self.command, path)) is not None:
+                return refusal
         if page is None:
             return text(404, "not found")
         if self.command not in page.methods:
             return text(405, f"only {' and '.join(page.methods)}")
-        values = {key: given[-1] for key, given in parse_qs(query, keep_blank_values=True).items()}
         try:
-            return page.answer(PageRequest(self.command, path, values, body))
+            return page.answer(request)
+        except ApiError as error:
+            return text(503, f"access cannot be checked: {error}")
         except Exception as error:
             log.exception("Page broke", path=path)
             return text(500, f"{type(error).__name__}: {error}")

@@ -20,6 +20,7 @@ import msgspec
 from bayplan.api.kinds import Kind
 from bayplan.client.errors import ApiError, TooManyRequests
 from bayplan.client.http import Http
+from bayplan.server.pages import Attributes
 
 T = TypeVar("T")
 
@@ -150,27 +151,34 @@ class TokenReviews:
         return User(user.username, user.uid, user.groups or (), extra)
 
 
+class PathAttributes(NamedTuple):
+    """What somebody wants to do with a path of ours."""
+
+    verb: str
+    path: str
+
+
 class AccessReviews:
-    """What a user may do with a path of ours."""
+    """What a user may do: with a path of ours, or with objects of the API server."""
 
     def __init__(self, http: Http, clock: Callable[[], float] = time.monotonic) -> None:
         self._http = http
         self._answers = ReviewCache[Verdict](clock)
 
-    def verdict(self, user: User, verb: str, path: str) -> Verdict:
+    def verdict(self, user: User, wanted: PathAttributes | Attributes) -> Verdict:
         """Whether ``user`` may, by the API server's authorization.
 
         Raises:
             ApiError: the API server did not say.
         """
-        return self._answers.get((user, verb, path), lambda: self._ask(user, verb, path))
+        return self._answers.get((user, wanted), lambda: self._ask(user, wanted))
 
-    def _ask(self, user: User, verb: str, path: str) -> Verdict:
-        spec: dict[str, Any] = {
-            "user": user.name,
-            "groups": user.groups,
-            "nonResourceAttributes": {"path": path, "verb": verb},
-        }
+    def _ask(self, user: User, wanted: PathAttributes | Attributes) -> Verdict:
+        kind = (
+            "nonResourceAttributes" if isinstance(wanted, PathAttributes) else "resourceAttributes"
+        )
+        about = {name: value for name, value in wanted._asdict().items() if value}
+        spec: dict[str, Any] = {"user": user.name, "groups": user.groups, kind: about}
         if user.uid:
             spec["uid"] = user.uid
         if user.extra:

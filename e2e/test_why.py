@@ -1,0 +1,97 @@
+"""Why: the running scheduler answers whoever may get the Pod, and names what they may see."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.cluster import OTHER, SOON, Bayplan, Cluster, pod
+from e2e.provider import NodeSpec, token_kubeconfig, wait_until
+
+pytestmark = pytest.mark.e2e
+
+READER, NOBODY = "pod-reader", "no-reader"
+
+
+@pytest.fixture(scope="module")
+def bayplan(shared: Cluster) -> Iterator[Bayplan]:
+    made = shared.bayplan(shared.config(OTHER), serving=())
+    made.start()
+    yield made
+    made.stop(grace=60)
+
+
+@pytest.fixture(scope="module")
+def users(shared: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+    """Kubeconfigs: of the admin, of one who may get Pods of this namespace, of one who may not."""
+    where = {"namespace": shared.namespace}
+    folder = tmp_path_factory.mktemp("users")
+    found = {"admin": shared.plane.kubeconfig}
+    for name in (READER, NOBODY):
+        shared.kubectl("create", "serviceaccount", name, **where)
+        token = shared.token(name, shared.namespace)
+        found[name] = token_kubeconfig(folder / name, shared.plane.kubeconfig, token)
+    shared.kubectl("create", "role", READER, "--verb=get", "--resource=pods", **where)
+    account = f"--serviceaccount={shared.namespace}:{READER}"
+    shared.kubectl("create", "rolebinding", READER, f"--role={READER}", account, **where)
+    yield found
+    shared.kubectl("delete", "serviceaccount", READER, NOBODY, **where)
+    shared.kubectl("delete", "role,rolebinding", READER, **where)
+
+
+def why(
+    bayplan: Bayplan, user: Path, cluster: Cluster, name: str, *more: str
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bayplan", "why", name, f"--server={bayplan.endpoint.url}"]
+    command += [
+        f"--kubeconfig={user}",
+        "--insecure-skip-tls-verify",
+        f"--namespace={cluster.namespace}",
+    ]
+    return subprocess.run([*command, *more], capture_output=True, text=True, check=False)
+
+
+def test_three_users_ask_about_a_pod_that_waits(
+    cluster: Cluster, bayplan: Bayplan, users: dict[str, Path]
+) -> None:
+    cluster.nodes(NodeSpec("why-n1", cpu="2"))
+    cluster.create(pod("why-big", OTHER, cpu="3"))
+    message = cluster.wait_condition("why-big")
+
+    def asked(user: str) -> dict[str, Any]:
+        run = why(bayplan, users[user], cluster, "pod/why-big", "-o", "json")
+        assert run.returncode == 0, run.stderr
+        answer: dict[str, Any] = json.loads(run.stdout)
+        return answer
+
+    answer = asked("admin")
+    assert answer["last"]["message"] == message
+    assert answer["now"]["almost"][0]["node"] == "why-n1"
+    assert "why-n1 has 2 cpu free of the 3 that it needs" in answer["sentence"]
+
+    wait_until(
+        lambda: why(bayplan, users[READER], cluster, "why-big").returncode == 0, SOON, "the role"
+    )
+    answer = asked(READER)
+    assert "why-n1" not in json.dumps(answer)
+    assert "one node has 2 cpu free of the 3 that it needs" in answer["sentence"]
+
+    refused = why(bayplan, users[NOBODY], cluster, "why-big")
+    assert refused.returncode == 2
+    assert "may not get pods/why-big" in refused.stderr
+
+    text = why(bayplan, users["admin"], cluster, "why-big").stdout
+    assert "rejected by NodeResourcesFit" in text
+    assert "Insufficient cpu" in text
+
+
+def test_a_pod_that_nobody_knows(shared: Cluster, bayplan: Bayplan, users: dict[str, Path]) -> None:
+    run = why(bayplan, users["admin"], shared, "why-never")
+    assert run.returncode == 1
+    assert f"there is no Pod {shared.namespace}/why-never" in run.stderr

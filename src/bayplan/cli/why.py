@@ -1,0 +1,160 @@
+"""``bayplan why``: ask the running scheduler about a Pod.
+
+The answer is the scheduler's own (`bayplan.explain.why`): its state, configuration and plugins. It
+is read from the scheduler's port with the credentials of the user's kubeconfig.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+
+from bayplan.api import quantity
+from bayplan.cli import live, offline, plugins
+from bayplan.cli.offline import Output
+from bayplan.client import kubeconfig as credentials
+from bayplan.client.connection import Connection
+from bayplan.client.errors import ApiError, NotFound
+from bayplan.client.http import Http
+from bayplan.client.kubeconfig import KubeconfigError
+from bayplan.simulation.checks import DEFAULT_NAMESPACE
+
+UNKNOWN = 1
+"""Exit code: the scheduler has never seen the Pod."""
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def why(
+    pod: Annotated[str, typer.Argument(help="The Pod: NAME, pod/NAME or NAMESPACE/NAME.")],
+    server: Annotated[
+        str,
+        typer.Option(
+            help="URL of the scheduler's port, such as https://localhost:10259 after kubectl -n "
+            "kube-system port-forward deployment/bayplan 10259."
+        ),
+    ] = "https://localhost:10259",
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="The Pod's namespace.")
+    ] = DEFAULT_NAMESPACE,
+    authority: Annotated[
+        Path | None,
+        typer.Option("--certificate-authority", help="Who has signed the port's certificate."),
+    ] = None,
+    insecure: Annotated[
+        bool,
+        typer.Option(
+            "--insecure-skip-tls-verify",
+            help="Do not check the port's certificate, such as one that the scheduler made itself.",
+        ),
+    ] = False,
+    kubeconfig: live.KubeconfigOption = None,
+    output: offline.OutputOption = Output.TEXT,
+) -> None:
+    """Say why a Pod waits, or what became of the Pod, as the running scheduler knows."""
+    kind, _, name = pod.rpartition("/")
+    if kind not in ("", "pod", "pods", "po"):
+        namespace = kind
+    path = f"/why?{urlencode({'namespace': namespace, 'pod': name})}"
+    try:
+        configuration, token_file = credentials.load(kubeconfig)
+        configuration.host, configuration.tls_server_name = server, None
+        configuration.verify_ssl = not insecure
+        configuration.ssl_ca_cert = None if authority is None else str(authority)
+        answer = msgspec.json.decode(Http(Connection(configuration, token_file)).get(path))
+    except NotFound as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(UNKNOWN) from None
+    except (ApiError, KubeconfigError, msgspec.DecodeError) as error:
+        plugins.unusable(error)
+    if output is Output.TEXT:
+        _print(offline.console(), answer)
+    else:
+        offline.print_data(answer, output)
+
+
+def _print(console: Console, answer: dict[str, Any]) -> None:
+    console.print(answer["sentence"], style="bold")
+    for line in _lines(answer):
+        console.print(Padding(line, (0, 0, 0, 2), expand=False))
+    now = answer.get("now", {})
+    tables = (_rejected(now), _best(now), _almost(now), _tenant(answer.get("tenant", {})))
+    for table in tables:
+        if table.row_count:
+            console.print()
+            console.print(Padding(table, (0, 0, 0, 2), expand=False))
+
+
+def _lines(answer: dict[str, Any]) -> Iterator[str]:
+    if answer.get("leads") is False:
+        who = answer.get("leader") or "nobody"
+        yield f"said by a standby, which does not decide; {who} leads"
+    if last := answer.get("last"):
+        node = f" on {last['node']}" if "node" in last else ""
+        said = f": {last['message']}" if "message" in last else ""
+        yield f"last attempt, {last['time']}: {last['reason']}{node}{said}"
+    queue = answer.get("queue", {}) or answer.get("group", {}).get("queue", {})
+    if queue:
+        parts = [f"queue: {queue['state']}", f"{queue['attempts']} attempts"]
+        parts += [f"waits for {queue['waitingSeconds']:g} s"] if "waitingSeconds" in queue else []
+        parts += [f"backoff {queue['backoffSeconds']:g} s"] if "backoffSeconds" in queue else []
+        parts += [f"rejected by {', '.join(queue['rejectedBy'])}"] if "rejectedBy" in queue else []
+        yield ", ".join(parts)
+    if group := answer.get("group"):
+        of = f" of {group['minimum']} needed" if "minimum" in group else ""
+        yield f"group {group['name']}: {group['waiting']} wait, {group['placed']} placed{of}"
+    now = answer.get("now", {})
+    if eviction := now.get("eviction"):
+        named = ", ".join(eviction.get("victimsPods", ()))
+        yield f"{eviction['victims']} Pods would be evicted" + (f": {named}" if named else "")
+
+
+def _table(*titles: str) -> Table:
+    return Table(*titles, box=None, pad_edge=False, header_style="dim")
+
+
+def _rejected(now: dict[str, Any]) -> Table:
+    table = _table("nodes", "rejected by", "because", "such as")
+    for one in now.get("rejected", ()):
+        some = ", ".join(one.get("some", ())[:3])
+        table.add_row(str(one["nodes"]), one["plugin"], ", ".join(one["reasons"]), some)
+    return table
+
+
+def _best(now: dict[str, Any]) -> Table:
+    best = now.get("best", ())
+    names = list(dict.fromkeys(name for one in best for name in one["scores"]))
+    table = _table("node", *names, "total")
+    for one in best:
+        scores = [str(one["scores"].get(name, "")) for name in names]
+        table.add_row(one["node"], *scores, str(one["total"]))
+    return table
+
+
+def _almost(now: dict[str, Any]) -> Table:
+    table = _table("lacks nothing but", "needed", "free", "node")
+    for one in now.get("almost", ()):
+        name = one["resource"]
+        amounts = [quantity.shown(name, one[what]) for what in ("requested", "free")]
+        table.add_row(name, *amounts, one.get("node", ""))
+    return table
+
+
+def _tenant(tenant: dict[str, Any]) -> Table:
+    table = _table(f"queue {tenant.get('queue', '')}", "requested", "used", "share", "limit")
+    for name, one in tenant.get("resources", {}).items():
+        amounts = [
+            quantity.shown(name, one[what]) if what in one else "-"
+            for what in ("requested", "used", "share", "limit")
+        ]
+        table.add_row(name, *amounts)
+    return table
