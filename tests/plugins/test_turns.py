@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
+from typing import Any
 
+import pytest
 from tests.core_harness import Cluster
 from tests.groups import members, pod_group
-from tests.queues import name_space, pod, pods, queue, queue_cluster
+from tests.queues import name_space, pod, pods, queue, queue_cluster, share, used
 
+from bayplan.cache.queue_tree import QueueTree
 from bayplan.testing import PodBuilder, make_node
 
 
@@ -136,6 +139,88 @@ def test_a_pod_that_has_waited_rises_by_one_priority_and_no_more() -> None:
     cluster.add(old, *young)
     cluster.clock.time = datetime(2026, 1, 1, 0, 1, tzinfo=UTC).timestamp()
     assert tried(cluster, 4) == ["p9", "old", "p5", "p1"]
+
+
+# Targets for waiting
+
+
+def crowded(*of_b: PodBuilder, **spec: Any) -> Cluster:
+    """Both queues have 4 of 10 CPUs, b with a target of 60 seconds; it is 00:01:01."""
+    target = {"waitingTargetSeconds": 60}
+    cluster = cluster_with(queue("a", "x"), queue("b", "y", **(target | spec)), cpu="10")
+    cluster.add(*pods("a-runs", 4, "x"), *(p.node("n") for p in pods("b-runs", 4, "y")))
+    cluster.run()
+    cluster.clock.time = datetime(2026, 1, 1, 0, 1, 1, tzinfo=UTC).timestamp()
+    young = "2026-01-01T00:00:50Z"
+    cluster.add(*(p.created(young) for p in pods("a", 90, "x")), *of_b)
+    return cluster
+
+
+def test_a_queue_whose_oldest_pod_waits_longer_than_its_target_comes_earlier() -> None:
+    cluster = crowded(*(at(p, 0) for p in pods("b", 200, "y")))
+    assert by_prefix(tried(cluster, 50)) == {"b": 50}
+    assert by_prefix(tried(cluster, 50)) == {"a": 25, "b": 25}
+
+
+@pytest.mark.parametrize(
+    ("of_b", "spec"),
+    [
+        pytest.param([at(p, 2) for p in pods("b", 60, "y")], {}, id="not so long yet"),
+        pytest.param([at(p, 0) for p in pods("b", 60, "y", "2")], {}, id="above the share"),
+        pytest.param(
+            [at(pod("b-large", "y", "9"), 0), *(at(p, 9) for p in pods("b", 60, "y"))],
+            {"limit": {"cpu": 6}},
+            id="can never run",
+        ),
+        pytest.param(
+            [at(pod("b-held", "y", "3"), 0), *(at(p, 9) for p in pods("b", 60, "y"))],
+            {"limit": {"cpu": 6}},
+            id="held by a limit",
+        ),
+        pytest.param(
+            [at(p, 0) for p in pods("b", 60, "y")], {"waitingTargetSeconds": 0}, id="no target"
+        ),
+    ],
+)
+def test_a_queue_is_not_late(of_b: list[PodBuilder], spec: dict[str, Any]) -> None:
+    cluster = crowded(*of_b, **spec)
+    assert by_prefix(tried(cluster, 50))["a"] >= 25
+
+
+def test_a_queue_is_late_as_time_goes_by_and_no_more_when_its_pods_are_placed() -> None:
+    cluster = crowded(*(at(p, 30) for p in pods("b", 600, "y")))
+    assert by_prefix(tried(cluster, 20)) == {"a": 10, "b": 10}
+    cluster.clock.time += 60
+    assert by_prefix(tried(cluster, 60))["b"] > 40
+
+
+def test_a_target_raises_a_queue_among_its_siblings_alone() -> None:
+    cluster = cluster_with(
+        queue("all"),
+        queue("b", "y", parent="all", waitingTargetSeconds=60),
+        queue("c", "z", parent="all"),
+        queue("a", "x"),
+    )
+    cluster.clock.time = datetime(2026, 1, 1, 0, 2, tzinfo=UTC).timestamp()
+    cluster.add(*(at(p, 0) for n, ns in zip("abc", "xyz", strict=True) for p in pods(n, 40, ns)))
+    assert by_prefix(tried(cluster, 40)) == {"a": 20, "b": 20}
+
+
+def test_nobody_is_evicted_for_a_target_and_shares_stay() -> None:
+    cluster = crowded(*(at(p, 0) for p in pods("b", 60, "y")))
+    before = [share(cluster, name) for name in "ab"]
+    cluster.settle(6)
+    assert [share(cluster, name) for name in "ab"] == before
+    assert cluster.writer.deleted == []
+    assert used(cluster, "a") == used(cluster, "b") == 5000
+
+
+def test_without_targets_nobody_looks_at_the_pods_that_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(QueueTree, "waiting", lambda _: pytest.fail("looked"))
+    cluster = crowded(*(at(p, 0) for p in pods("b", 60, "y")), waitingTargetSeconds=0)
+    assert len(tried(cluster, 50)) == 50
 
 
 # Changes

@@ -36,6 +36,7 @@ class QueueSpec(Wire, frozen=True):
         min_runtime_seconds: a Pod that runs for less is not evicted for another queue.
         reclaimable: whether Pods may be evicted for other queues. If not, the queue borrows nothing
             of what ``guaranteed`` names.
+        waiting_target_seconds: while a Pod waits longer, the queue's turn comes earlier; 0: never.
         order: of the Pods that wait.
     """
 
@@ -51,6 +52,7 @@ class QueueSpec(Wire, frozen=True):
     priority: int = 0
     min_runtime_seconds: int = 0
     reclaimable: bool = True
+    waiting_target_seconds: int = 0
     order: Order = Order.FAIR
 
     @property

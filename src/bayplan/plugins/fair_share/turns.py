@@ -2,11 +2,13 @@
 
 At each level of the tree that child is next whose *rank* is the lowest::
 
-    rank = saturation + attempts - claim
+    rank = saturation + attempts - claim - late
     saturation   the largest ``used / share`` of a resource that the Pod asks for which is next in
                  it, and of which siblings need more than there is; as large as can be without share
     attempts     each attempt counts ``attempt_share`` percent, divided by the weight
     claim        1 if what is guaranteed to the child covers the Pod that is next in it, else 0
+    late         `LATE` if the oldest Pod of the child that can run waits longer than the Queue's
+                 target, and the Pod that is next in it fits into the child's share, else 0
 
 So what is guaranteed is placed before what is lent, and else the queue that has least of what it is
 entitled to comes first: who is placed is not evicted for those that wait. If the Pods of a queue
@@ -14,6 +16,9 @@ cannot be placed, its attempts add up and the others get theirs: with the defaul
 queue that uses nothing comes 100 attempts before one that has its share, and from then on they take
 turns by weight, however many Pods either has. A queue that has had nothing to try for a while joins
 at the level of the others: no tenant saves up attempts.
+
+A late queue is not entitled to more: above its share it has no earlier turn, as what it got would
+be taken back. A Pod that a limit holds back, or that can never run, makes no queue late.
 
 Pods without a queue are one more queue, of weight 1, that is never saturated.
 
@@ -41,6 +46,10 @@ SOON = 4
 """The same after a queue has had nothing to try."""
 IDLE_WEIGHT = 0.1
 """What a weight of 0 means for attempts: such a queue is tried seldom, but it is tried."""
+LATE = 0.5
+"""By how much of a share, or how many attempts as a part of it, a late queue comes earlier."""
+LOOK_SECONDS = 1.0
+"""Between two looks at who is late, at least: all Pods that wait are looked at."""
 WITHOUT_SHARE = 1e6
 """The saturation of a queue that uses something and is entitled to nothing."""
 _ROOT = -1
@@ -110,6 +119,18 @@ class QueueTurns:
         """Of each row, from itself to the root."""
         inner = set(parents)
         self._is_leaf = [row not in inner for row in range(n + 1)]
+        self._targets: list[list[tuple[int, int]]] = [
+            [
+                (row, target)
+                for row in links
+                if (target := structure.queues[row].spec.waiting_target_seconds)
+                and not structure.own[row]
+            ]
+            for links in structure.links
+        ]
+        """By leaf, who has a target for waiting, and how many seconds it is."""
+        self._late: set[int] = set()
+        self._next_look = 0.0
         self._until_refresh = 0
         self._tried = -1
         """The tenant that was tried last."""
@@ -214,7 +235,8 @@ class QueueTurns:
             return self._attempts[row]
         links = self._queues.structure.links[leaf]
         covering = any(self._covers(link, first) for link in links[: links.index(row) + 1])
-        return self._attempts[row] + self._saturation(row, first) - covering
+        rank = self._attempts[row] + self._saturation(row, first) - covering
+        return rank - LATE if row in self._late and self._is_within_share(row, first) else rank
 
     def _saturation(self, row: int, first: Amounts) -> float:
         shares = self._shares[row]
@@ -227,6 +249,14 @@ class QueueTurns:
             if first[column]
         ]
         return max(ratios, default=0.0)
+
+    def _is_within_share(self, row: int, requests: Amounts) -> bool:
+        used = self._queues.sums.used_rows[row]
+        return all(
+            used[column] + requests[column] <= share
+            for column, share in self._shares[row]
+            if requests[column]
+        )
 
     def _covers(self, row: int, requests: Amounts) -> bool:
         guaranteed = self._guaranteed[row]
@@ -248,8 +278,21 @@ class QueueTurns:
             self._shares[row] = [(column, float(shares.exact[row, column])) for column in contended]
             named = np.flatnonzero(shares.guaranteed[row]).tolist()
             self._guaranteed[row] = [(c, int(shares.guaranteed[row, c])) for c in named]
+        if any(self._targets):
+            self._find_late(self.now())
         self._tried = -1
         for row in range(self._without_queue - 1, _ROOT - 1, -1):  # children come after parents
             if self._children[row]:
                 self._children[row].rerank(self._rank)
         self._until_refresh = max(LEAST_REFRESH, self._without_queue)
+
+    def _find_late(self, now: float) -> None:
+        if now < self._next_look:
+            return
+        self._next_look = now + LOOK_SECONDS
+        self._late.clear()
+        for pod, charge, demand in self._queues.waiting():
+            targets = self._targets[charge.row]
+            if targets and demand and charge.is_within_limits and pod.created is not None:
+                waited = now - pod.created.timestamp()
+                self._late.update(row for row, target in targets if waited > target)
