@@ -306,6 +306,8 @@ def test_a_queue_that_contradicts_others_is_told(cluster: Cluster) -> None:
     queue(cluster, "red", RED, parent="nobody")
     queue(cluster, "blue", BLUE, parent="green")
     queue(cluster, "green", parent="blue")
+    absurd = {"cpu": "1e99999999", "memory": "1e30", "pods": "9" * 32}
+    queue(cluster, "grey", GREY, guaranteed=absurd)
 
     def told() -> set[tuple[str, str]]:
         field = "--field-selector=involvedObject.kind=Queue"
@@ -314,7 +316,12 @@ def test_a_queue_that_contradicts_others_is_told(cluster: Cluster) -> None:
         return {(e["involvedObject"]["name"], e["reason"]) for e in items}
 
     expected = {("red", "UnknownParent"), ("blue", "Cycle"), ("green", "Cycle")}
+    expected.add(("grey", "InvalidAmount"))
     wait_until(lambda: expected <= told(), SOON, "events on the Queues")
+    cluster.nodes(NodeSpec("t1", cpu="8"))
+    for team in TEAMS:
+        create(cluster, team, pod("goes-on", OTHER, cpu="1"))
+    wait_for(cluster, 1, 1, 1, 1)
 
 
 @pytest.mark.usefixtures("bayplan")

@@ -167,6 +167,14 @@ def test_absurd_amounts_count_as_if_they_were_not_there(
     assert structure.limit[:, 0].tolist() == [UNLIMITED] * 5
 
 
+@pytest.mark.parametrize("weight", [-1, 1_000_001, 2**63 - 1])
+def test_a_weight_that_the_api_server_would_refuse_counts_as_one(weight: int) -> None:
+    structure = structure_of(queue("a", weight=weight), queue("b", weight=0))
+    expected = f"a InvalidAmount spec.weight: {weight} is not from 0 to 1000000; it counts as 1"
+    assert [_shown(fault) for fault in structure.faults] == [expected]
+    assert structure.weight.tolist() == [1, 0]
+
+
 def test_the_largest_amounts_add_up() -> None:
     most = {"memory": MOST}
     structure = structure_of(

@@ -46,6 +46,7 @@ _LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?\w([-\w.]*\w)?", re.
 _MOST_NAMED = 8
 """Queues of a cycle that are named."""
 GUARANTEED_ABOVE_ROOM = "GuaranteedAboveRoom"
+HEAVIEST = 1_000_000
 MOST = 2**53
 """An amount above that is a mistake; sums of such amounts would leave 64 bits."""
 
@@ -85,7 +86,7 @@ class Structure:
         self.chains = [self._chain(row) for row in range(len(rows))]
         self.links = [tuple(chain.tolist()) for chain in self.chains]
         self.leaves = sorted({*range(len(rows))}.difference(self.parent.tolist()))
-        self.weight: IntArray = self._numbers("weight", 1)
+        self.weight: IntArray = self._weights()
         self.priority: IntArray = self._numbers("priority", 0)
         self.user_limits: list[tuple[tuple[int, int], ...]] = [()] * len(rows)
         self._amounts(resources)
@@ -183,6 +184,14 @@ class Structure:
             for queue, is_own in zip(self.queues, self.own, strict=True)
         ]
         return np.array(values, np.int64)
+
+    def _weights(self) -> IntArray:
+        weights = self._numbers("weight", 1)
+        wrong = (weights < 0) | (weights > HEAVIEST)
+        for row in np.flatnonzero(wrong).tolist():
+            text = f"spec.weight: {weights[row]} is not from 0 to {HEAVIEST}; it counts as 1"
+            self._fault(self.queues[row], "InvalidAmount", text)
+        return np.where(wrong, 1, weights)
 
     def _amounts(self, resources: Iterable[str]) -> None:
         specs = [queue.spec for queue in self.queues]
