@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 import structlog
+from tests.queues import pod, queue
 from typer.testing import CliRunner
 
+from bayplan.api.kinds import NODE, POD, QUEUE, Kind
+from bayplan.api.queues import Queue
 from bayplan.cli.app import app
+from bayplan.testing import Builder, Json, PodBuilder, make_node
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "tenants"
 
-NODE = """
+ONE_NODE = """
 apiVersion: v1
 kind: Node
 metadata: {name: n1}
 """
-QUEUE = """
+WRONG = """
 ---
 apiVersion: bayplan.dev/v1alpha1
 kind: Queue
@@ -53,13 +58,66 @@ def test_as_data_amounts_are_in_the_units_of_the_scheduler() -> None:
     batch, *_ = msgspec.json.decode(run("-f", str(EXAMPLE), "-o", "json"))
     assert batch["queue"] == "batch"
     gpus = {"guaranteed": 0, "limit": None, "used": 8, "demand": 8, "share": 6, "borrowed": 8}
-    assert batch["resources"]["nvidia.com/gpu"] == gpus
+    assert batch["resources"]["nvidia.com/gpu"] == {**gpus, "saturation": 1.3333}
+
+
+def test_every_key_of_the_data_is_described() -> None:
+    page = (ROOT / "docs" / "tenants.md").read_text(encoding="utf-8")
+    table = page.split("### As data")[1].split("##")[0]
+    batch, *_ = msgspec.json.decode(run("-f", str(EXAMPLE), "-o", "json"))
+    keys = {*batch, *batch["resources"]["cpu"]}
+    assert [key for key in sorted(keys) if f"`{key}`" not in table] == []
+
+
+def test_no_line_of_the_example_is_longer_than_80_columns() -> None:
+    assert max(map(len, run("-f", str(EXAMPLE)).splitlines())) <= 80
+
+
+def shown(tmp_path: Path, *queues: Builder[Queue], **pods: PodBuilder) -> list[list[str]]:
+    """The words of each line of the table, of one node of 4 CPUs."""
+    path = tmp_path / "cluster.json"
+    node = make_node("n").capacity(cpu="4", pods=110)
+    kinds: list[tuple[Kind[Any], Iterable[Builder[Any]]]]
+    kinds = [(NODE, [node]), (QUEUE, queues), (POD, pods.values())]
+    items = [
+        {"apiVersion": kind.api_version, "kind": kind.name, **builder.json}
+        for kind, builders in kinds
+        for builder in builders
+    ]
+    path.write_bytes(msgspec.json.encode({"kind": "List", "apiVersion": "v1", "items": items}))
+    return [line.split() for line in run("-f", str(path)).splitlines()]
+
+
+def test_columns_that_say_nothing_of_any_queue_are_left_out(tmp_path: Path) -> None:
+    title, *_ = shown(tmp_path, queue("a", "x"), p=pod("p", "x"))
+    assert title == ["demand", "share"]
+
+
+def test_use_without_a_share_and_what_users_have_is_said(tmp_path: Path) -> None:
+    limit: Json = {"userLimit": {"cpu": 2}, "userKey": "user"}
+    lines = shown(
+        tmp_path,
+        queue("a", "x", priority=1, guaranteed={"cpu": 4}, **limit),
+        queue("b", "y", weight=0),
+        here=pod("here", "y").node("n"),
+        ann=pod("ann", "x").node("n").label("user", "ann"),
+        more=pod("more", "x", "2").label("user", "bob"),
+        most=pod("most", "x", "2").label("user", "cid"),
+    )
+    assert lines == [
+        ["guaranteed", "used", "demand", "share", "borrowed", "of", "share"],
+        ["a:", "2", "waiting"],
+        ["cpu", "4", "1", "5", "4", "0", "25%"],
+        ["cpu", "of", "ann", "1"],
+        ["b"],
+        ["cpu", "0", "1", "1", "0", "1", "no", "share"],
+    ]
 
 
 @pytest.mark.parametrize("output", ["text", "json"])
 def test_what_is_wrong_with_a_queue_is_said(tmp_path: Path, output: str) -> None:
     path = tmp_path / "queue.yaml"
-    path.write_text(NODE + QUEUE, encoding="utf-8")
+    path.write_text(ONE_NODE + WRONG, encoding="utf-8")
     text = run("-f", str(path), "-o", output)
     assert "UnknownParent" in text
     assert "there is no queue nowhere" in text
@@ -67,14 +125,14 @@ def test_what_is_wrong_with_a_queue_is_said(tmp_path: Path, output: str) -> None
 
 def test_without_queues_it_says_so(tmp_path: Path) -> None:
     path = tmp_path / "node.yaml"
-    path.write_text(NODE, encoding="utf-8")
+    path.write_text(ONE_NODE, encoding="utf-8")
     assert "there are no Queues" in run("-f", str(path), exit_code=2)
 
 
 def test_what_is_left_out_of_a_file_is_said(tmp_path: Path) -> None:
     pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: 3}\n"
     path = tmp_path / "queue.yaml"
-    path.write_text(NODE + QUEUE + pod, encoding="utf-8")
+    path.write_text(ONE_NODE + WRONG + pod, encoding="utf-8")
     said = run("-f", str(path), exit_code=1)
     assert "Pod p: spec.containers: Expected `array`, got `int`; left out" in said
     assert "UnknownParent" in said

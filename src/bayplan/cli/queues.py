@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from bayplan.api import quantity
 from bayplan.api.kinds import NAMESPACE, NODE, POD, QUEUE, Kind
 from bayplan.api.meta import ObjectFault
-from bayplan.cache.queue_tree.report import Amounts, QueueReport, reports
+from bayplan.cache.queue_tree.report import Amounts, QueueReport, percent, reports
 from bayplan.cli import live, offline, plugins
 from bayplan.cli.offline import Output
 from bayplan.inbox.messages import Replaced
@@ -23,6 +23,8 @@ from bayplan.telemetry.instrument import Instrument
 from bayplan.world import World
 
 KINDS = (NODE, NAMESPACE, QUEUE, POD)
+TITLES = (*Amounts._fields, "borrowed", "of share")
+_NOTHING = ("", "0", "-")
 
 app = typer.Typer(add_completion=False)
 
@@ -72,33 +74,55 @@ def _world(objects: Mapping[Kind[Any], list[Any]]) -> World:
     return world
 
 
-def _print(console: Console, queues: Iterable[QueueReport], faults: Iterable[ObjectFault]) -> None:
-    table = Table("queue", "resource", box=None, pad_edge=False)
-    for title in ("guaranteed", "limit", "used", "demand", "share", "borrowed", "pending"):
-        table.add_column(title, justify="right")
-    table.add_column("oldest", justify="right")
-    for state in queues:
-        name, pending, oldest = "  " * state.depth + state.name, str(state.pending), _age(state)
-        for resource, amounts in _shown(state):
-            values = (*amounts, amounts.borrowed)
-            texts = ("-" if v is None else quantity.shown(resource, v) for v in values)
-            table.add_row(name, resource, *texts, pending, oldest)
-            name = pending = oldest = ""
-    console.print(table)
+def _print(console: Console, queues: Sequence[QueueReport], faults: Iterable[ObjectFault]) -> None:
+    """A line for each queue, and below it one for each resource; of 80 columns if names are short.
+
+    A column that says nothing of any queue is left out.
+    """
+    lines = [line for state in queues for line in _lines(state)]
+    columns = [
+        [title, *(cells[number] if cells else "" for _, cells in lines)]
+        for number, title in enumerate(TITLES)
+        if any(cells and cells[number] not in _NOTHING for _, cells in lines)
+    ]
+    labels = ["", *(label for label, _ in lines)]
+    width = max((len(label) for label, cells in lines if cells), default=0)
+    widths = [max(map(len, column)) for column in columns]
+    for label, *cells in zip(labels, *columns, strict=True):
+        numbers = (f"  {cell:>{size}}" for cell, size in zip(cells, widths, strict=True))
+        line = f"{label:<{width}}{''.join(numbers)}".rstrip()
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
     for fault in faults:
-        console.print(f"{fault.regarding.name}: {fault.reason}: {fault.message}", style="yellow")
+        text = f"{fault.regarding.name}: {fault.reason}: {fault.message}"
+        console.print(text, style="yellow", markup=False, highlight=False)
+
+
+def _lines(state: QueueReport) -> Iterator[tuple[str, list[str]]]:
+    """What begins a line, and what stands in the columns; nothing for a queue."""
+    indent = "  " * state.depth
+    age = "" if state.oldest is None else f", the oldest for {_age(state.oldest)}"
+    waiting = f": {state.pending} waiting{age}" if state.pending else ""
+    yield f"{indent}{state.name}{waiting}", []
+    for resource, amounts in _shown(state):
+        values = (*amounts, amounts.borrowed)
+        texts = ["-" if v is None else quantity.shown(resource, v) for v in values]
+        full = state.saturation.get(resource)
+        yield f"{indent}  {resource}", [*texts, "-" if full is None else percent(full)]
+    for user, used in state.users.items():
+        for resource, amount in used.items():
+            cells = [""] * len(TITLES)
+            cells[TITLES.index("used")] = quantity.shown(resource, amount)
+            yield f"{indent}  {resource} of {user}", cells
 
 
 def _shown(state: QueueReport) -> list[tuple[str, Amounts]]:
-    """The resources that there is anything to say about; at least one."""
-    filled = [pair for pair in state.amounts.items() if any(pair[1]) or pair[1].limit is not None]
-    return filled or list(state.amounts.items())[:1]
+    """The resources that there is anything to say about."""
+    filled = state.amounts.items()
+    return [pair for pair in filled if any(pair[1]) or pair[1].limit is not None]
 
 
-def _age(state: QueueReport) -> str:
-    if state.oldest is None:
-        return "-"
-    minutes, seconds = divmod(int(state.oldest), 60)
+def _age(waited: float) -> str:
+    minutes, seconds = divmod(int(waited), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours}h{minutes}m"
@@ -106,14 +130,18 @@ def _age(state: QueueReport) -> str:
 
 
 def _plain(state: QueueReport, faults: Iterable[ObjectFault]) -> dict[str, Any]:
-    """Amounts in the scheduler's units: milli-CPU, bytes, counts."""
+    """As docs/tenants.md describes it; amounts are milli-CPU, bytes and counts."""
     return {
         "queue": state.name,
         "depth": state.depth,
         "pending": state.pending,
         "oldestSeconds": state.oldest,
         "resources": {
-            name: {**amounts._asdict(), "borrowed": amounts.borrowed}
+            name: {
+                **amounts._asdict(),
+                "borrowed": amounts.borrowed,
+                "saturation": _number(state.saturation.get(name, 0.0)),
+            }
             for name, amounts in state.amounts.items()
         },
         "users": state.users,
@@ -123,3 +151,8 @@ def _plain(state: QueueReport, faults: Iterable[ObjectFault]) -> dict[str, Any]:
             if fault.regarding.name == state.name
         ],
     }
+
+
+def _number(ratio: float) -> float | None:
+    """JSON has no infinity."""
+    return None if math.isinf(ratio) else round(ratio, 4)

@@ -25,7 +25,7 @@ from bayplan.api.pod import Pod
 from bayplan.api.scheduling import ElasticQuota, PodGroup
 from bayplan.cache.pod_groups import minimum_of
 from bayplan.cache.queue_tree import QueueTree
-from bayplan.cache.queue_tree.report import reports
+from bayplan.cache.queue_tree.report import percent, reports
 from bayplan.cache.queue_tree.structure import GUARANTEED_ABOVE_ROOM
 from bayplan.cache.requests import pod_requests
 
@@ -102,6 +102,7 @@ def queue_statuses(
             }
             for field in ("used", "demand", "share", "borrowed")
         }
+        status["saturation"] = {name: percent(full) for name, full in state.saturation.items()}
         status["pending"] = state.pending
         if state.oldest is not None:
             status["oldest"] = _time(round(now - state.oldest))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -33,6 +34,8 @@ class QueueReport(NamedTuple):
         name: of the Queue.
         depth: 0 for a queue without parent.
         amounts: by resource.
+        saturation: by resource of which the queue and those beside it need more than there is, how
+            much of its share it uses; infinite where it uses something without a share.
         pending: Pods that wait for a node.
         oldest: seconds since the oldest of them was created; None where none waits.
         users: where users have limits, what they use of these resources, by user.
@@ -41,6 +44,7 @@ class QueueReport(NamedTuple):
     name: str
     depth: int
     amounts: dict[str, Amounts]
+    saturation: dict[str, float]
     pending: int
     oldest: float | None
     users: dict[str, dict[str, int]]
@@ -54,7 +58,8 @@ def reports(tree: QueueTree, now: float) -> list[QueueReport]:
         now: seconds since the epoch.
     """
     sums = tree.refresh_shares()
-    structure = sums.structure
+    structure, shares = sums.structure, tree.shares()
+    saturation = shares.ratios(sums.used)
     pending: Counter[int] = Counter()
     oldest: dict[int, float] = {}
     for waiting in tree.waiting():
@@ -73,12 +78,21 @@ def reports(tree: QueueTree, now: float) -> list[QueueReport]:
             structure.name(row),
             len(structure.links[row]) - 1,
             dict(amounts(sums, row)),
+            {
+                structure.resources[column]: float(saturation[row, column])
+                for column in shares.contended[row].nonzero()[0].tolist()
+            },
             pending[row],
             now - oldest[row] if row in oldest else None,
             users[row],
         )
         for row in _in_tree_order(structure)
     ]
+
+
+def percent(saturation: float) -> str:
+    """How much of a share is used, as people read it."""
+    return "no share" if math.isinf(saturation) else f"{saturation:.0%}"
 
 
 def amounts(sums: Sums[Structure], row: int) -> Iterator[tuple[str, Amounts]]:
