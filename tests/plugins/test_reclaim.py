@@ -16,6 +16,7 @@ from tests.queues import pod, pods, queue, queues_profile, used
 from bayplan.inbox.messages import ActivatePods
 from bayplan.plugins.fair_share import FairShare
 from bayplan.plugins.fair_share.reclaim import ReclaimRule
+from bayplan.preemption import shortest_prefix
 from bayplan.testing import PodBuilder, make_node
 
 
@@ -47,6 +48,26 @@ def test_a_queue_takes_back_what_it_is_guaranteed() -> None:
     fill(cluster, "a", 5, "x")
     assert victims(cluster) == {"b": 5}  # 3 guaranteed, and 2 of the 2.5 that each may borrow
     assert (used(cluster, "a"), used(cluster, "b")) == (5000, 3000)
+
+
+def test_all_are_looked_at_where_those_that_yield_first_have_no_room_to_give(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those that yield first are of b, far above its share, and on a node that will not do."""
+    for name in ("_MANY", "_MANY_FOR_EACH"):
+        monkeypatch.setattr(shortest_prefix, name, 0)
+    cluster = cluster_with(
+        queue("a", "x", guaranteed={"cpu": 8}), queue("b", "y"), queue("c", "z"), nodes=1, cpu="8"
+    )
+    cluster.add(
+        make_node("elsewhere").capacity(cpu="2", memory="64Gi", pods=9).label("zone", "elsewhere")
+    )
+    cluster.add(*(p.node("n0") for p in pods("b", 6, "y")))
+    cluster.add(*(p.node("elsewhere") for p in pods("c", 2, "z")))
+    cluster.add(*(p.node("n0") for p in pods("a-runs", 2, "x")))
+    cluster.add(pod("a", "x", "2").node_selector({"zone": "elsewhere"}))
+    cluster.settle(4)
+    assert victims(cluster) == {"c": 2}
 
 
 def test_shares_are_evened_out_by_weight_and_then_all_is_quiet() -> None:

@@ -10,7 +10,7 @@ it.
    node it may know from bounds (`Yields.judge`).
 2. **Units of eviction** (`bayplan.preemption.eviction_units`) are Pods that yield together, in a
    fixed order: those that are leaving anyway, then by class of the rule, budget, priority, surplus,
-   age.
+   age. Of many Pods those of the first classes are looked at by themselves, then all of them.
 3. **The shortest prefix** of the units that makes room, by resources alone, in one domain if the
    group requires that (`bayplan.preemption.capacity`), and frees what limits demand that it would
    exceed (`Yielding.ceilings`), on whichever nodes. More units never make less room, so halving
@@ -24,7 +24,7 @@ it.
    may be on another node.
 6. Where the proof fails, for reasons other than resources, it is tried without the whole prefix,
    then without longer ones, and what the plan does not use is spared afterwards: all of it, or one
-   half and then the other, and so on. There are `PROOFS` plans at most.
+   half and then the other, and so on. One look has `PROOFS` plans at most.
 7. The rule has the last word: it may refuse the victims as a whole.
 
 The victims are evicted and all members nominated in one step, so nobody of lower priority takes the
@@ -50,6 +50,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from bayplan.api.pod import Pod
+from bayplan.cache.node_table import IntArray
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.room import NoRoom, Room, RoomRequest
@@ -61,6 +62,9 @@ from bayplan.preemption.gangs import gangs_of
 from bayplan.preemption.proof import Proof
 from bayplan.preemption.rule import NOT_ENOUGH, Yielding, Yields
 from bayplan.preemption.running_pods import RunningPods
+
+_MANY, _MANY_FOR_EACH = 1000, 10
+"""Pods that a search looks at first, and for each member; and those of the same class as these."""
 
 
 class ShortestPrefix:
@@ -110,10 +114,13 @@ class ShortestPrefix:
         for ceiling in ceilings:
             freed = np.array([ceiling.freed(pod) for pod in running.examples])
             useful |= freed[running.codes] > 0
-        units = make_units(running, classes, useful, self._gangs, self._budgets)
-        # 3. to 6. The shortest prefix, reprieve and proof
-        proof = Proof(request, self._nodes, units, FreedCapacity(fit, units, ceilings))
-        if not proof.find():
+        for some in self._portions(classes, request.preemptor.minimum):
+            units = make_units(running, some, useful, self._gangs, self._budgets)
+            # 3. to 6. The shortest prefix, reprieve and proof
+            proof = Proof(request, self._nodes, units, FreedCapacity(fit, units, ceilings))
+            if proof.find():
+                break
+        else:
             return NOT_ENOUGH
         proof.reprieve()
         # 7. The rule has the last word
@@ -128,6 +135,19 @@ class ShortestPrefix:
             anywhere=proof.is_by_limits_alone(),
             violations=len(self._budgets.violations(victims)),
         )
+
+    def _portions(self, classes: IntArray, minimum: int) -> Iterator[IntArray]:
+        """``classes`` of the Pods to yield first, then of all Pods: sorting all takes much longer.
+
+        Members of a group may be of several classes, so where there are groups it is all at once.
+        """
+        yielding = np.sort(classes[classes >= 0])
+        many = _MANY_FOR_EACH * minimum + _MANY
+        if len(yielding) > many and not self._gangs.any:
+            last = yielding[many]
+            if last < yielding[-1]:
+                yield np.where(classes <= last, classes, -1)
+        yield classes
 
     def _fit(self, request: RoomRequest) -> MemberFit:
         preemptor, domains = request.preemptor, self._nodes.domains(request.preemptor.level)

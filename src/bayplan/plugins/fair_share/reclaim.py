@@ -78,6 +78,8 @@ from bayplan.preemption.rule import NOT_ENOUGH, Yielding
 from bayplan.preemption.running_pods import RunningPods
 
 PRIORITY = "priority"
+_STEPS = int(10 * MOST_OVER) + 1
+"""More classes than there are tenths of a share that a queue may be above it."""
 MOST_NAMED = 8
 """Queues that are named in one sentence."""
 
@@ -420,16 +422,15 @@ class ReclaimRule:
         if chosen_pods:
             rows = np.concatenate(branches)
             over[np.concatenate(chosen_pods)] = shares.saturation(np.concatenate(befores), rows)
-        steps = -np.round(np.minimum(over[given], MOST_OVER), 1)
-        order = np.unique(np.stack([by_share[given], steps]), axis=1, return_inverse=True)[1]
-        classes[given] = order.ravel() + 1
-        classes[parties.own] = classes.max(initial=0) + 1
+        tenths = np.rint(10 * np.minimum(over[given], MOST_OVER)).astype(np.int64)
+        classes[given] = (1 + by_share[given]) * _STEPS - tenths
+        classes[parties.own] = 3 * _STEPS
         # 6. More, judged together
         ceilings = self._ceilings(preemptor)
 
         def wider() -> Yielding:
             some = (alone | parties.spare) & (classes < 0)
-            more = np.where(some, len(running), classes)
+            more = np.where(some, 4 * _STEPS, classes)
             refusal = partial(self._refusal, parties, running)
             return Yielding(more, self._describe, ceilings, refusal)
 
