@@ -39,11 +39,15 @@ def test_a_group_that_does_not_fit_holds_nothing_and_says_what_is_short() -> Non
     ]
     assert cluster.is_at_rest()
 
-    # What does not change is not said again.
-    before = len(cluster.recorder.conditions), len(cluster.notes)
-    cluster.wait(400)
+    # What does not change is not written on Pods again, and on the group once in a while.
+    conditions, notes = len(cluster.recorder.conditions), len(cluster.notes)
+    cluster.wait(390)
     cluster.run()
-    assert (len(cluster.recorder.conditions), len(cluster.notes)) == before
+    assert (len(cluster.recorder.conditions), len(cluster.notes)) == (conditions, notes)
+    cluster.wait(390)
+    cluster.run()
+    assert len(cluster.recorder.conditions) == conditions
+    assert cluster.notes[notes:] == [("NoRoom", note)]
 
     # It wakes when there is room.
     cluster.add(*nodes(2))
@@ -151,14 +155,19 @@ def test_a_group_that_comes_after_its_pods_wakes_them() -> None:
     assert len(names_of(cluster, "g")) == 2
 
 
-def test_missing_pods_are_told_once_after_a_while() -> None:
+def test_missing_pods_are_told_after_a_while_and_each_pod_what_it_waits_for() -> None:
     cluster = group_cluster()
     cluster.add(pod_group("g", minMember=3), *members("g", 2))
     assert cluster.notes == []
     cluster.wait(6)
     cluster.wait(6)
     assert cluster.notes == [("WaitingForMembers", "WaitingForMembers 2/3")]
-    assert cluster.recorder.conditions == []
+    said = [(name, c.reason, c.message) for name, c in cluster.recorder.conditions]
+    text = "waits with its group default/g"
+    assert said == [(name, "WaitingForMembers", text) for name in ("g-0", "g-1")]
+    cluster.add(*nodes(1), *members("g", 1, first=2))
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 3
 
 
 def test_pods_of_a_group_are_counted_where_the_group_waits() -> None:
@@ -199,7 +208,8 @@ def test_a_group_whose_pods_never_come_holds_nothing_for_days_and_is_not_lost() 
         cluster.run()
     assert cluster.bound == []
     assert cluster.nodes.requested("cpu").sum() == 0
-    assert cluster.notes == [("WaitingForMembers", "WaitingForMembers 2/3")]
+    assert {*cluster.notes} == {("WaitingForMembers", "WaitingForMembers 2/3")}
+    assert len(cluster.notes) == 300
     beside = make_pod("beside").req(cpu="3")
     cluster.add(beside)
     cluster.run()

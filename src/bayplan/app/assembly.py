@@ -175,7 +175,9 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
         ports.inbox,
         binder,
         report,
-        LabelGroupReport(ports.events, ports.statuses, nominator, ports.instrument, records),
+        LabelGroupReport(
+            ports.events, ports.statuses, nominator, ports.instrument, records, ports.clock
+        ),
         KubernetesGroupReport(report, ports.statuses, nominator, ports.instrument),
         ObjectReport(ports.events),
         Effects(executor, ports.instrument),

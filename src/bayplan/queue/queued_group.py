@@ -29,6 +29,7 @@ class QueuedGroup(QueuedPod):
             group.
         plugin: the plugin that has the group placed together.
         last_report: the sentence or condition about the group that was written last.
+        reported_at: when that was, where it is a sentence.
         conditions: by uid, the message and the nominated node that each member was given last.
     """
 
@@ -44,6 +45,7 @@ class QueuedGroup(QueuedPod):
         "leaving",
         "members",
         "plugin",
+        "reported_at",
         "scheduled",
     )
 
@@ -71,6 +73,7 @@ class QueuedGroup(QueuedPod):
         self.also_rejected = ()
         self.leaving = None
         self.last_report = ""
+        self.reported_at = now
         self.conditions: dict[str, tuple[str, str]] = {}
         self.least_backoff = plugin.backoff
 

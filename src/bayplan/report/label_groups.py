@@ -1,34 +1,39 @@
 """The report on a group of the label: one sentence on the group, a condition on each Pod.
 
 The sentence is an event on the PodGroup, on the Job or JobSet that the group is inferred from, or
-else on its first Pod; its first word is the event's reason. It is written when it changes. Events
-of one reason become one series, which keeps the first sentence: then only the count goes on.
+else on its first Pod; its first word is the event's reason. It is written when it changes, and
+again after `RENEWED_SECONDS`. Events of one reason become one series, which keeps the first
+sentence until nothing was written for six minutes: then the next one begins a series of its own.
 
 The condition of a Pod has no figures, and is written when it changes: a group of 10,000 Pods that
-is tried again and again writes nothing.
+is tried again and again writes nothing. While the group gathers, its reason is the sentence's, not
+Unschedulable: an autoscaler adds no nodes for that.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import structlog
 
 from bayplan.support import logs
-from bayplan.api.meta import Condition, ObjectReference
+from bayplan.api.meta import ObjectReference
 from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Reason
 from bayplan.engine.runtime import Framework
 from bayplan.framework.handle import EventRecorder
-from bayplan.groups.decision import GroupDecision, GroupRejection
+from bayplan.groups.decision import GroupDecision
 from bayplan.queue.nominator import Nominator
 from bayplan.queue.queued_group import QueuedGroup
-from bayplan.report.pods import StatusWriter, cut_note
+from bayplan.report.pods import StatusWriter, cut_note, not_scheduled
 from bayplan.report.records import Records
 from bayplan.telemetry.instrument import Instrument
 
 log = structlog.get_logger("groups")
+
+RENEWED_SECONDS = 400.0
+"""After which a sentence that is still true is written again: an event lives for an hour."""
 
 
 class LabelGroupReport:
@@ -41,7 +46,9 @@ class LabelGroupReport:
         nominator: Nominator,
         instrument: Instrument,
         records: Records,
+        clock: Callable[[], float],
     ) -> None:
+        self._clock = clock
         self._events, self._statuses, self._records = events, statuses, records
         self._nominator, self._instrument = nominator, instrument
 
@@ -77,27 +84,21 @@ class LabelGroupReport:
         nodes = decision.room.nodes if decision.room is not None else {}
         for uid, queued in entry.members.items():
             self._nominator.nominate(queued.pod, nodes.get(uid, ""))
-        sentence = rejection.sentence or entry.last_report
-        if entry.last_report != sentence:
-            entry.last_report = sentence
-            self._event(entry, "Warning", reason_of(sentence), sentence, framework.name)
+        self._say(entry, rejection.sentence or entry.last_report, framework.name)
         previous, entry.conditions = entry.conditions, {}
         for uid, queued in entry.members.items():
             node, reason = nodes.get(uid, ""), str(rejection.reason)
             self._records.add(queued.pod, framework.name, reason, rejection.message, node)
             news = entry.conditions[uid] = rejection.message, node
             if previous.get(uid) != news:
-                self._condition(queued.pod, rejection, node)
+                condition = not_scheduled(queued.pod, reason, rejection.message)
+                self._statuses.patch(queued.pod, condition, node)
 
-    def _condition(self, pod: Pod, rejection: GroupRejection, nominated: str) -> None:
-        condition = Condition(
-            type="PodScheduled",
-            status="False",
-            reason=str(rejection.reason),
-            message=rejection.message,
-            observed_generation=pod.generation,
-        )
-        self._statuses.patch(pod, condition, nominated)
+    def _say(self, entry: QueuedGroup, sentence: str, profile: str) -> None:
+        now = self._clock()
+        if entry.last_report != sentence or now - entry.reported_at >= RENEWED_SECONDS:
+            entry.last_report, entry.reported_at = sentence, now
+            self._event(entry, "Warning", reason_of(sentence), sentence, profile)
 
     def scheduled(
         self,
@@ -129,9 +130,17 @@ class LabelGroupReport:
     def gathering(self, entries: Iterable[tuple[QueuedGroup, str]]) -> None:
         """These groups have gathered for long; with each why it does so still."""
         for entry, sentence in entries:
-            if sentence and entry.last_report != sentence:
-                entry.last_report = sentence
-                self._event(entry, "Warning", reason_of(sentence), sentence, entry.profile)
+            if not sentence:
+                continue
+            self._say(entry, sentence, entry.profile)
+            reason, news = reason_of(sentence), (f"waits with its group {entry.key}", "")
+            for uid, queued in entry.members.items():
+                if entry.conditions.get(uid) != news:
+                    entry.conditions[uid] = news
+                    self._records.add(queued.pod, entry.profile, reason, news[0])
+                    self._statuses.patch(
+                        queued.pod, not_scheduled(queued.pod, reason, news[0]), None
+                    )
 
     def _event(self, entry: QueuedGroup, type_: str, reason: str, note: str, profile: str) -> None:
         group = entry.group
