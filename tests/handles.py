@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from bayplan.api.meta import Condition
@@ -89,11 +89,14 @@ def make_handle(
     preparing: Mapping[str, PreparingPod] | None = None,
     writer: ClusterWriter | None = None,
     gates: FeatureGates = DEFAULT_GATES,
+    nominator: Nominator | None = None,
+    now: Callable[[], float] = lambda: 0.0,
 ) -> InTreeHandle:
     """The handle of the profile ``test``."""
     nodes = nodes if nodes is not None else LiveNodeTable()
     objects = objects if objects is not None else ObjectStore()
-    instrument, nominator, services = Instrument(), Nominator(), Services()
+    instrument, services = Instrument(), Services()
+    nominator = nominator if nominator is not None else Nominator()
     events: Any = NoEvents()
     queue = SchedulingQueue(lambda: 0.0)
     return InTreeHandle(
@@ -119,7 +122,7 @@ def make_handle(
         logger=plugin_logger("test", "test"),
         metrics=PluginMetrics(instrument, "test"),
         profile="test",
-        now=lambda: 0.0,
+        now=now,
         monotonic=lambda: 0.0,
         activate=lambda _: None,
         evictions=Evictions(Cache()),

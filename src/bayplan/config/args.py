@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field
 from bayplan.api import pod_spec
 from bayplan.config.scalars import Duration, Int32, Int64, Items, Text, zero_means
 from bayplan.config.types import Wire
+from bayplan.support.go_layouts import RFC3339
 
 
 class DefaultPreemptionArgs(Wire):
@@ -276,6 +277,38 @@ class ReservedForArgs(Wire):
     """
 
     resources: dict[str, dict[str, Text]] = Field(default_factory=_volcanos)
+
+
+class AllocatableResource(Wire):
+    """A resource and its weight."""
+
+    name: str = ""
+    weight: Int64 = 0
+
+
+_CORES_AS_MEMORY = (
+    AllocatableResource(name="cpu", weight=1 << 20),
+    AllocatableResource(name="memory", weight=1),
+)
+
+
+class NodeResourcesAllocatableArgs(Wire):
+    """Whether small nodes (Least) or large ones (Most) are preferred, and what counts."""
+
+    mode: Annotated[str, zero_means("Least")] = "Least"
+    resources: Annotated[
+        Items[AllocatableResource], AfterValidator(lambda given: given or _CORES_AS_MEMORY)
+    ] = _CORES_AS_MEMORY
+
+
+class NodeMetadataArgs(Wire):
+    """The label or annotation to read, the type of its value, and the preferred values."""
+
+    metadata_key: str = ""
+    metadata_source: str = ""
+    metadata_type: str = ""
+    scoring_strategy: str = ""
+    timestamp_format: Annotated[str, zero_means(RFC3339)] = RFC3339
 
 
 class DynamicResourcesArgs(Wire):

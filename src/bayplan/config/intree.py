@@ -162,6 +162,9 @@ _OPTIONAL = (
     ),
     _known("LeastFragmentation", Point.SCORE, args_model=args.LeastFragmentationArgs),
     _known("ReservedFor", Point.FILTER, Point.SCORE, args_model=args.ReservedForArgs),
+    _known("NodeMetadata", Point.SCORE, args_model=args.NodeMetadataArgs),
+    _known("PodState", Point.SCORE),
+    _known("NodeResourcesAllocatable", Point.SCORE, args_model=args.NodeResourcesAllocatableArgs),
 )
 IN_TREE = {plugin.name: plugin for plugin in (*_DEFAULT, *_OPTIONAL)}
 

@@ -232,6 +232,29 @@ def _scarce(path: str, resource: str) -> Iterator[FieldError]:
         yield from _errors(path, names.qualified_name(resource))
 
 
+@validate_args.register(args.NodeResourcesAllocatableArgs)
+def _(given: args.NodeResourcesAllocatableArgs, path: str) -> Iterator[FieldError]:
+    yield from _one_of(f"{path}.mode", given.mode, ("Least", "Most"))
+    for i, resource in enumerate(given.resources):
+        if resource.weight < 1:
+            text = f"resource weight of {resource.name} should be a positive value"
+            yield FieldError(f"{path}.resources[{i}].weight", f"{text}, got :{resource.weight}")
+
+
+_METADATA_STRATEGIES = {"Number": ("Highest", "Lowest"), "Timestamp": ("Newest", "Oldest")}
+
+
+@validate_args.register(args.NodeMetadataArgs)
+def _(given: args.NodeMetadataArgs, path: str) -> Iterator[FieldError]:
+    if not given.metadata_key:
+        yield FieldError(f"{path}.metadataKey", "required")
+    yield from _one_of(f"{path}.metadataSource", given.metadata_source, ("Label", "Annotation"))
+    kind = given.metadata_type
+    yield from _one_of(f"{path}.metadataType", kind, tuple(_METADATA_STRATEGIES))
+    strategies = _METADATA_STRATEGIES.get(kind, ("Highest", "Lowest", "Newest", "Oldest"))
+    yield from _one_of(f"{path}.scoringStrategy", given.scoring_strategy, strategies)
+
+
 def _shape(path: str, shape: Sequence[args.UtilizationShapePoint]) -> Iterator[FieldError]:
     if not shape:
         yield FieldError(path, "must have at least one point")

@@ -268,7 +268,8 @@ class ScoreStage:
             point = _NORMALIZE_SCORE
             scores = self._call(self.plugin, point, self._ask_normalize, state, pod, scores)
         elif self.normalizer is not None:
-            scores = self.normalizer(scores, int(scores.max(initial=0)))
+            everywhere = np.ones(len(scores), np.bool_)
+            scores = self.normalizer(scores, self.normalizer.measure(scores, everywhere))
         self._check(scores, MAX_NODE_SCORE, point)
         return scores
 

@@ -85,11 +85,15 @@ class Normalizer:
 
     reverse: bool = False
 
-    def __call__(self, scores: Integers, maximum: int) -> IntArray:
-        """``scores`` scaled by ``maximum``, the highest score of any feasible node."""
-        if maximum == 0:
+    def measure(self, scores: Integers, feasible: BoolArray) -> Any:
+        """What normalizing needs to know of the scores where ``feasible``: here the highest."""
+        return int((scores * feasible).max(initial=0))
+
+    def __call__(self, scores: Integers, measure: Any) -> IntArray:
+        """``scores`` scaled by the `measure` of those of all feasible nodes."""
+        if measure == 0:
             return np.full(scores.shape, MAX_NODE_SCORE if self.reverse else 0, np.int64)
-        scaled: IntArray = scores.astype(np.int64, copy=False) * MAX_NODE_SCORE // maximum
+        scaled: IntArray = scores.astype(np.int64, copy=False) * MAX_NODE_SCORE // measure
         return MAX_NODE_SCORE - scaled if self.reverse else scaled
 
 

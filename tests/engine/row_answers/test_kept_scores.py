@@ -47,8 +47,8 @@ def test_a_stage_that_gives_zero_everywhere_takes_no_memory_and_adds_a_constant(
     kept.write(three, np.array([2]), np.array([5]), 4)
     assert kept.nbytes == 4
     assert kept.constant == 0
-    maxima = kept.maxima(np.ones(4, np.bool_))
-    assert np.asarray(kept.total(ALL, maxima)).tolist() == [300, 300, 0, 300]
+    measures = kept.measures(np.ones(4, np.bool_))
+    assert np.asarray(kept.total(ALL, measures)).tolist() == [300, 300, 0, 300]
     kept.write(three, np.array([2]), np.array([0]), 4)
     assert (kept.nbytes, kept.constant) == (0, 300)
 
@@ -61,8 +61,15 @@ def test_columns_are_as_wide_as_their_highest_score(highest: int, width: int) ->
     kept.write(one, ALL, np.array([1, 2, 3]), 3)
     kept.write(one, np.array([1]), np.array([highest]), 3)
     assert kept.nbytes == 3 * width
-    assert kept.maxima(np.array([True, True, True])) == {"Scaled": highest}
-    assert kept.maxima(np.array([True, False, True])) == {"Scaled": 3}
+    assert kept.measures(np.array([True, True, True])) == {"Scaled": highest}
+    assert kept.measures(np.array([True, False, True])) == {"Scaled": 3}
+
+
+def test_scores_below_zero_are_kept_too() -> None:
+    kept = KeptScores([one := stage(Score)])
+    kept.write(one, ALL, np.array([1, 200, 3]), 3)
+    kept.write(one, np.array([1, 2]), np.array([-5, 1 << 40]), 3)
+    assert np.asarray(kept.total(ALL, {})).tolist() == [1, -5, 1 << 40]
 
 
 @pytest.mark.parametrize("maximum", [0, 4])
@@ -70,6 +77,6 @@ def test_columns_are_as_wide_as_their_highest_score(highest: int, width: int) ->
 def test_one_row_has_the_score_that_it_has_among_all(cls: type[Score], maximum: int) -> None:
     kept = KeptScores([one := stage(cls)])
     kept.write(one, ALL, np.array([0, 4]), 2)
-    maxima = {one.name: maximum}
-    every = np.asarray(kept.total(ALL, maxima)).tolist()
-    assert [int(np.asarray(kept.total(row, maxima))) for row in (0, 1)] == every
+    measures = {one.name: maximum}
+    every = np.asarray(kept.total(ALL, measures)).tolist()
+    assert [int(np.asarray(kept.total(row, measures))) for row in (0, 1)] == every

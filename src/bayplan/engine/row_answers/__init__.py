@@ -27,7 +27,7 @@ first Pod of the kind has filled everything in::
 
     requests part      fits   [T T T]    scores   [75 50 75]     (NodeResourcesFit)
     constraints part   fits   [T T T]    kept raw {TaintToleration: [0 1 0]}
-    joined             fits   [T T T]    maxima   {TaintToleration: 1}
+    joined             fits   [T T T]    measures   {TaintToleration: 1}
                        totals [375 50 375]
 
 TaintToleration has weight 3 and is normalized in reverse: raw 0 gives 100, the highest raw score 0.

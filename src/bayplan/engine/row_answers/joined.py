@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
 from bayplan.engine.faults import AttemptFault
-from bayplan.engine.row_answers.kept_scores import Maxima
+from bayplan.engine.row_answers.kept_scores import Measures
 from bayplan.engine.row_answers.part import PartAnswers, PreFilterAnswer, far_behind, masked
 from bayplan.engine.stages import ScoreStage
 from bayplan.framework.cycle_state import CycleState
@@ -60,7 +61,7 @@ class RowAnswers:
         self.score_fault: AttemptFault | None = next((f for f in faults if f), None)
         highest = MAX_NODE_SCORE * sum(s.weight for part in parts for s in part.stages.scores)
         self._totals: IntArray = np.empty(0, np.min_scalar_type(-1 - highest))
-        self._maxima: dict[str, int] = {}
+        self._measures: dict[str, Any] = {}
         self.generation = -1
         self._node_position = self._pod_position = 0
 
@@ -128,8 +129,8 @@ class RowAnswers:
         self.fits = exists.copy()
         for part in self._parts:
             self.fits &= part.fits
-        self._maxima = self._maxima_among(self.fits)
-        self._totals = masked(self.fits, self._sum(_ALL, self._maxima))
+        self._measures = self._measures_among(self.fits)
+        self._totals = masked(self.fits, self._sum(_ALL, self._measures))
 
     def _join_row(self, row: int) -> None:
         fits = True
@@ -141,7 +142,7 @@ class RowAnswers:
         for part in self._parts if fits else ():
             if part.scores is not None:
                 total += part.scores.item(row)
-            total += part.kept.total(row, self._maxima)
+            total += part.kept.total(row, self._measures)
         self._totals[row] = total
 
     def _join_rows(self, rows: IntArray) -> None:
@@ -150,29 +151,29 @@ class RowAnswers:
             fits &= part.fits[rows]
         self.fits[rows] = fits
         self._renormalize()
-        self._totals[rows] = masked(fits, self._sum(rows, self._maxima))
+        self._totals[rows] = masked(fits, self._sum(rows, self._measures))
 
     def _renormalize(self) -> None:
-        """Recompute all totals if the highest raw score of a stage has changed."""
-        maxima = self._maxima_among(self.fits)
-        if maxima != self._maxima:
-            self._maxima = maxima
-            self._totals = masked(self.fits, self._sum(_ALL, maxima))
+        """Recompute all totals if what a stage normalizes by has changed."""
+        measures = self._measures_among(self.fits)
+        if measures != self._measures:
+            self._measures = measures
+            self._totals = masked(self.fits, self._sum(_ALL, measures))
 
-    def _maxima_among(self, feasible: BoolArray) -> dict[str, int]:
-        maxima: dict[str, int] = {}
+    def _measures_among(self, feasible: BoolArray) -> dict[str, Any]:
+        measures: dict[str, Any] = {}
         for part in self._parts:
             if part.kept.columns:
-                maxima |= part.kept.maxima(feasible)
-        return maxima
+                measures |= part.kept.measures(feasible)
+        return measures
 
-    def _sum(self, rows: IntArray | slice, maxima: Maxima) -> IntArray:
+    def _sum(self, rows: IntArray | slice, measures: Measures) -> IntArray:
         """The totals of ``rows``, whether they fit or not."""
         total = np.zeros(np.shape(self.fits[rows]), self._totals.dtype)
         for part in self._parts:
             if part.scores is not None:
                 total += part.scores[rows]
-            total += part.kept.total(rows, maxima)
+            total += part.kept.total(rows, measures)
         return total
 
     # What is asked
@@ -185,8 +186,8 @@ class RowAnswers:
         """
         if feasible is None:
             return self._totals
-        maxima = self._maxima_among(feasible)
-        totals = self._totals if maxima == self._maxima else self._sum(_ALL, maxima)
+        measures = self._measures_among(feasible)
+        totals = self._totals if measures == self._measures else self._sum(_ALL, measures)
         return masked(feasible, totals)
 
     def normalized(
@@ -197,5 +198,5 @@ class RowAnswers:
         part = next(part for part in self._parts if score in part.stages.scores)
         if score not in part.kept.stages:
             return part.raw(score, pod, nodes)[rows]
-        scores = part.kept.normalized(score, rows, self._maxima_among(feasible))
+        scores = part.kept.normalized(score, rows, self._measures_among(feasible))
         return np.zeros(len(rows), np.int64) + scores

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.engine.stages import ScoreStage
-from bayplan.framework.interface import MAX_NODE_SCORE, Integers
+from bayplan.framework.interface import Integers
 
 Rows = IntArray | slice | int
 """Some rows, all of them (a slice), or one."""
-Maxima = Mapping[str, int]
-"""The highest raw score where the Pod fits, by name of a stage that normalizes by it."""
+Measures = Mapping[str, Any]
+"""`Normalizer.measure` of the raw scores where the Pod fits, by name of a stage that has one."""
 
 
 class KeptScores:
@@ -26,6 +27,7 @@ class KeptScores:
 
     def __init__(self, stages: Sequence[ScoreStage]) -> None:
         self.stages = stages
+        self._of_zeros = {stage.name: _of_zeros(stage) for stage in stages}
         self.columns: dict[str, IntArray] = {}
         self._by_name = {stage.name: stage for stage in stages}
         self.constant = self._constant()
@@ -50,46 +52,52 @@ class KeptScores:
             if not values.any():
                 return
             column = np.zeros(n, np.uint8)
-        highest = values.max()
+        lowest, highest = values.min(), values.max()
+        if lowest < np.iinfo(column.dtype).min:
+            column = column.astype(np.promote_types(column.dtype, np.min_scalar_type(lowest)))
         if highest > np.iinfo(column.dtype).max:
-            column = column.astype(np.min_scalar_type(highest))
+            column = column.astype(np.promote_types(column.dtype, np.min_scalar_type(highest)))
         column[rows] = values
         self.columns[stage.name] = column
         if not values.any() and not column.any():
             del self.columns[stage.name]
         self.constant = self._constant()
 
-    def maxima(self, feasible: BoolArray) -> dict[str, int]:
-        """The highest raw score where ``feasible``, for stages that normalize by the maximum."""
+    def measures(self, feasible: BoolArray) -> dict[str, Any]:
+        """What stages that normalize need to know of the raw scores where ``feasible``."""
         return {
-            name: int((column * feasible).max(initial=0))
+            name: normalizer.measure(column, feasible)
             for name, column in self.columns.items()
-            if self._by_name[name].normalizer is not None
+            if (normalizer := self._by_name[name].normalizer) is not None
         }
 
-    def total(self, rows: Rows, maxima: Maxima) -> IntArray | int:
+    def total(self, rows: Rows, measures: Measures) -> IntArray | int:
         """The weighted, normalized sum of all stages for ``rows``; one number if it is the same."""
         total: IntArray | int = self.constant
         for name in self.columns:
             stage = self._by_name[name]
-            total = total + stage.weight * self.normalized(stage, rows, maxima)
+            total = total + stage.weight * self.normalized(stage, rows, measures)
         return total
 
-    def normalized(self, stage: ScoreStage, rows: Rows, maxima: Maxima) -> IntArray | int:
+    def normalized(self, stage: ScoreStage, rows: Rows, measures: Measures) -> IntArray | int:
         """The normalized scores of one stage, not weighted; one number if it is the same."""
         column = self.columns.get(stage.name)
         if column is None:
-            return _without_column(stage)
+            return self._of_zeros[stage.name]
         raw = np.asarray(column[rows], np.int64)
         if stage.normalizer is None:
             return raw
-        return stage.normalizer(raw, maxima.get(stage.name, 0))
+        return stage.normalizer(raw, measures[stage.name])
 
     def _constant(self) -> int:
         absent = (stage for stage in self.stages if stage.name not in self.columns)
-        return sum(stage.weight * _without_column(stage) for stage in absent)
+        return sum(stage.weight * self._of_zeros[stage.name] for stage in absent)
 
 
-def _without_column(stage: ScoreStage) -> int:
+def _of_zeros(stage: ScoreStage) -> int:
     """The normalized score where all raw scores are zero."""
-    return MAX_NODE_SCORE if stage.normalizer is not None and stage.normalizer.reverse else 0
+    if stage.normalizer is None:
+        return 0
+    zero = np.zeros(1, np.int64)
+    measure = stage.normalizer.measure(zero, np.ones(1, np.bool_))
+    return int(stage.normalizer(zero, measure)[0])
