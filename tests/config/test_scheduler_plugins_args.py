@@ -52,6 +52,39 @@ METADATA = {
             {"mode": "least"},
             ['mode: unknown value "least" (did you mean Least?)'],
         ),
+        (
+            "TargetLoadPacking",
+            {
+                "targetUtilization": 101,
+                "defaultRequests": {"cpu": "much"},
+                "defaultRequestsMultiplier": "x",
+                "metricProvider": {"type": "SignalFx", "address": "prometheus:9090"},
+                "compat": "exactly",
+            },
+            [
+                "metricProvider.type: invalid MetricProvider.Type, got SignalFx"
+                " (one of KubernetesMetricsServer, Prometheus)",
+                "metricProvider.address: must be a URL such as http://prometheus:9090, not"
+                ' "prometheus:9090"',
+                'compat: unknown value "exactly" (did you mean exact?)',
+                "targetUtilization: 101 is not in the range 1 to 100",
+                "defaultRequests[cpu]: 'much' is not a quantity (examples: 500m, 2, 1.5Gi, 1e3)",
+                'defaultRequestsMultiplier: must be a number of at least 0 in quotes, not "x"',
+            ],
+        ),
+        (
+            "LowRiskOverCommitment",
+            {
+                "riskLimitWeights": {"cpu": 2.0},
+                "watcherAddress": "load-watcher",
+                "metricProvider": {"queries": {"cpu": {"deviation": "x"}}},
+            },
+            [
+                'watcherAddress: must be a URL such as http://prometheus:9090, not "load-watcher"',
+                "metricProvider.queries.cpu.mean: required",
+                "riskLimitWeights[cpu]: must be from 0 to 1",
+            ],
+        ),
         ("NodeMetadata", {**METADATA, "metadataKey": ""}, ["metadataKey: required"]),
         (
             "NodeMetadata",
@@ -88,3 +121,42 @@ def test_defaults_of_the_small_ones() -> None:
     assert allocatable.mode == "Least"
     assert [(r.name, r.weight) for r in allocatable.resources] == [("cpu", 1 << 20), ("memory", 1)]
     assert checked("NodeMetadata", METADATA).timestamp_format == "2006-01-02T15:04:05Z07:00"
+
+
+def test_values_of_load_plugins_that_scheduler_plugins_replaces() -> None:
+    packing = checked("TargetLoadPacking", {"targetUtilization": 0})
+    assert packing.target_utilization == 40
+    assert packing.default_requests == {"cpu": "1000m"}
+    assert packing.default_requests_multiplier == "1.5"
+    args = {"safeVarianceMargin": -1.0, "safeVarianceSensitivity": -2.0}
+    balancing = checked("LoadVariationRiskBalancing", args)
+    assert (balancing.safe_variance_margin, balancing.safe_variance_sensitivity) == (1, 1)
+    assert checked("LowRiskOverCommitment", {"smoothingWindowSize": 0}).smoothing_window_size == 5
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ({}, "metrics.k8s.io"),
+        ({"metricProvider": {"type": "KubernetesMetricsServer"}}, "metrics.k8s.io"),
+        ({"metricProvider": {"type": "Prometheus"}}, "http://prometheus-k8s:9090"),
+        (
+            {"metricProvider": {"type": "Prometheus", "address": "https://me:secret@p:1/x/"}},
+            "https://p:1/x",
+        ),
+        ({"watcherAddress": "http://w:2020"}, "http://w:2020"),
+    ],
+)
+def test_the_source_of_load_is_that_of_scheduler_plugins(
+    args: dict[str, Any], expected: str
+) -> None:
+    assert str(checked("TargetLoadPacking", args).load_source()) == expected
+
+
+def test_a_token_is_not_shown() -> None:
+    provider = {"type": "Prometheus", "token": "s3cret"}
+    args = checked("TargetLoadPacking", {"metricProvider": provider})
+    source = args.load_source()
+    assert source.token == "s3cret"
+    shown = args.model_dump_json(by_alias=True) + repr(args) + repr(source) + str(source)
+    assert "s3cret" not in shown

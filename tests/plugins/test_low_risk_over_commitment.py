@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 from tests.handles import make_handle
-from tests.plugins.harness import make, scored, table_of
+from tests.plugins.harness import make, table_of
+from tests.plugins.normalizing import feasible_scores
 
 from bayplan.plugins.low_risk_over_commitment import LowRiskOverCommitment
 from bayplan.testing import PodBuilder, make_node, make_pod
@@ -40,7 +41,7 @@ def test_scores(running: list[PodBuilder], placed: PodBuilder, args: Any, expect
     for builder in running:
         nodes.add_pod(0, builder.obj())
     plugin = make(LowRiskOverCommitment, make_handle(nodes), **args)
-    assert scored(plugin, placed.obj(), nodes) == {"n": expected}
+    assert feasible_scores(plugin, placed.obj(), nodes) == {"n": expected}
 
 
 def test_the_column_follows_pods_that_come_and_go() -> None:
@@ -48,7 +49,7 @@ def test_the_column_follows_pods_that_come_and_go() -> None:
     plugin = make(LowRiskOverCommitment, make_handle(nodes))
     running = pod("1", "2").obj()
     nodes.add_pod(0, running)
-    assert scored(plugin, pod("1", "4").obj(), nodes) == {"n": 75}
+    assert feasible_scores(plugin, pod("1", "4").obj(), nodes) == {"n": 75}
     nodes.remove_pod(0, running)
-    assert scored(plugin, pod("1", "4").obj(), nodes) == {"n": 100}
+    assert feasible_scores(plugin, pod("1", "4").obj(), nodes) == {"n": 100}
     assert not any(nodes.recount().values())

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from bayplan.api.meta import Object, Wire
 from bayplan.api.pod_spec import Resources
+from bayplan.api.quantity import Amount
 
 
 class Taint(Wire, frozen=True):
@@ -38,9 +39,17 @@ class NodeSpec(Wire, frozen=True):
     taints: tuple[Taint, ...] = ()
 
 
+class NodeCapacity(Wire, frozen=True):
+    """What the node has in all, of which a part is reserved for the system."""
+
+    cpu: Amount | None = None
+    memory: Amount | None = None
+
+
 class NodeStatus(Wire, frozen=True):
     """The part of a node's status that scheduling reads."""
 
+    capacity: NodeCapacity = NodeCapacity()
     allocatable: Resources = {}
     images: tuple[ContainerImage, ...] = ()
     conditions: tuple[NodeCondition, ...] = ()

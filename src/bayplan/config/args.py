@@ -5,10 +5,14 @@ A default that depends on a feature gate is that of v1.37 with its gates as they
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import msgspec
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, SecretStr
 
 from bayplan.api import pod_spec
 from bayplan.config.scalars import Duration, Int32, Int64, Items, Text, zero_means
@@ -227,29 +231,160 @@ class BackfillArgs(Wire):
     reserve_after: Duration = 600.0
 
 
+class Query(Wire):
+    """PromQL for the mean and the standard deviation of a resource, as shares of the capacity."""
+
+    mean: str = ""
+    deviation: str = ""
+
+
+def _over_15_minutes(rule: str) -> Query:
+    # Without "and" a node that is gone would have a mean for 15 minutes more.
+    return Query(
+        mean=f"avg_over_time({rule}[15m]) and {rule}",
+        deviation=f"stddev_over_time({rule}[15m]) and {rule}",
+    )
+
+
+class LoadQueries(Wire):
+    """The queries by resource; by default of the recording rules of the node exporter's mixin."""
+
+    cpu: Query = _over_15_minutes("instance:node_cpu:ratio")
+    memory: Query = _over_15_minutes("instance:node_memory_utilisation:ratio")
+
+
+class MetricProvider(Wire):
+    """Where the load of nodes is read, without a ``watcher_address``.
+
+    The label that has a node's name and the queries are not in scheduler-plugins.
+    """
+
+    type: str = ""
+    address: str | None = None
+    token: SecretStr | None = None
+    insecure_skip_verify: bool | None = None
+    node_label: Annotated[str, zero_means("instance")] = "instance"
+    queries: LoadQueries = LoadQueries()
+
+
+class SourceType(StrEnum):
+    """The API that a source of load speaks."""
+
+    METRICS_API = "KubernetesMetricsServer"
+    PROMETHEUS = "Prometheus"
+    LOAD_WATCHER = "load-watcher"
+
+
+@dataclass(frozen=True)
+class LoadSource:
+    """A source of measured load; plugins with equal ones share what it says.
+
+    Attributes:
+        address: a URL; empty for metrics.k8s.io, which the API server has.
+        token: bearer token; empty for none.
+        verify: whether the server's certificate is checked.
+        node_label: of PromQL's answers, the label that has the node's name.
+        queries: PromQL.
+    """
+
+    type: SourceType
+    address: str = ""
+    token: str = field(default="", repr=False)
+    verify: bool = True
+    node_label: str = ""
+    queries: LoadQueries | None = None
+
+    def __str__(self) -> str:
+        parts = urlsplit(self.address)
+        host = parts.netloc.rpartition("@")[2]
+        return f"{parts.scheme}://{host}{parts.path}" if self.address else "metrics.k8s.io"
+
+
+EXACT = "exact"
+
+
+class LoadArgs(Wire):
+    """Where the load of nodes is read; ``compat`` "exact" for scheduler-plugins' scores without it.
+
+    The latter is not in scheduler-plugins.
+    """
+
+    watcher_address: str | None = None
+    metric_provider: MetricProvider = MetricProvider()
+    compat: str = ""
+
+    @property
+    def exact(self) -> bool:
+        """Whether a node without measured load scores as in scheduler-plugins."""
+        return self.compat == EXACT
+
+    def load_source(self) -> LoadSource:
+        """What the arguments say, with the defaults of scheduler-plugins."""
+        provider = self.metric_provider
+        if self.watcher_address:
+            return LoadSource(SourceType.LOAD_WATCHER, self.watcher_address.rstrip("/"))
+        if provider.type != SourceType.PROMETHEUS:
+            return LoadSource(SourceType.METRICS_API)
+        return LoadSource(
+            SourceType.PROMETHEUS,
+            (provider.address or "http://prometheus-k8s:9090").rstrip("/"),
+            provider.token.get_secret_value() if provider.token else "",
+            not provider.insecure_skip_verify,
+            provider.node_label,
+            provider.queries,
+        )
+
+
+_POSITIVE_PERCENT = AfterValidator(lambda given: given if given > 0 else 40)
+_NOT_NEGATIVE = AfterValidator(lambda given: given if given >= 0 else 1.0)
+
+
+class TargetLoadPackingArgs(LoadArgs):
+    """The CPU load to fill nodes to, in percent, and the load that is expected of a Pod.
+
+    That is a container's limit, else its request times the multiplier, else the default.
+    """
+
+    target_utilization: Annotated[Int64, _POSITIVE_PERCENT] = 40
+    default_requests: Mapping[str, str | int | float] = {"cpu": "1000m"}
+    default_requests_multiplier: Annotated[str, zero_means("1.5")] = "1.5"
+
+
+class LoadVariationRiskBalancingArgs(LoadArgs):
+    """How much the deviation counts: its root by the sensitivity, multiplied by the margin."""
+
+    safe_variance_margin: Annotated[float, _NOT_NEGATIVE] = 1.0
+    safe_variance_sensitivity: Annotated[float, _NOT_NEGATIVE] = 1.0
+
+
 RISK_LIMIT_WEIGHT = 0.5
 """Of a resource that the arguments do not name."""
 
 
-class MetricProvider(Wire):
-    """Where scheduler-plugins reads the load of nodes."""
+class LowRiskOverCommitmentArgs(LoadArgs):
+    """How much the risk in limits weighs, by resource, from 0 to 1; the rest is that in the load.
 
-    type: str = ""
-    address: str | None = None
-    token: str | None = None
-    insecure_skip_verify: bool | None = None
-
-
-class LowRiskOverCommitmentArgs(Wire):
-    """How much the risk in limits weighs, by resource, from 0 to 1.
-
-    The other arguments are about the measured load, which is not read.
+    The deviation of the load is multiplied by the root of the smoothing window.
     """
 
     risk_limit_weights: dict[str, float] = Field(default_factory=dict)
-    smoothing_window_size: Int64 = 5
-    watcher_address: str | None = None
-    metric_provider: MetricProvider = MetricProvider()
+    smoothing_window_size: Annotated[
+        Int64, AfterValidator(lambda given: given if given > 0 else 5)
+    ] = 5
+
+
+class PowerModel(Wire):
+    """A node's power at a load of x percent: k0 + k1 e^(k2 x)."""
+
+    k0: float = 0.0
+    k1: float = 0.0
+    k2: float = 0.0
+
+
+class PeaksArgs(LoadArgs):
+    """The power model by node; by default the file in the variable NODE_POWER_MODEL."""
+
+    node_power_model: dict[str, PowerModel] | None = None
 
 
 class LeastFragmentationArgs(Wire):

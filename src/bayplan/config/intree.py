@@ -162,6 +162,13 @@ _OPTIONAL = (
     ),
     _known("LeastFragmentation", Point.SCORE, args_model=args.LeastFragmentationArgs),
     _known("ReservedFor", Point.FILTER, Point.SCORE, args_model=args.ReservedForArgs),
+    _known("TargetLoadPacking", Point.SCORE, args_model=args.TargetLoadPackingArgs),
+    _known(
+        "LoadVariationRiskBalancing",
+        Point.SCORE,
+        args_model=args.LoadVariationRiskBalancingArgs,
+    ),
+    _known("Peaks", Point.SCORE, args_model=args.PeaksArgs),
     _known("NodeMetadata", Point.SCORE, args_model=args.NodeMetadataArgs),
     _known("PodState", Point.SCORE),
     _known("NodeResourcesAllocatable", Point.SCORE, args_model=args.NodeResourcesAllocatableArgs),

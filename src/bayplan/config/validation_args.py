@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import singledispatch
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from bayplan.api import quantity
 from bayplan.api.selectors import integer
@@ -180,8 +181,56 @@ def _(given: args.BackfillArgs, path: str) -> Iterator[FieldError]:
     yield from _not_negative(f"{path}.reserveAfter", given.reserve_after)
 
 
+@validate_args.register(args.LoadArgs)
+def _load_args(given: args.LoadArgs, path: str) -> Iterator[FieldError]:
+    provider = given.metric_provider
+    if given.watcher_address:
+        yield from _url(f"{path}.watcherAddress", given.watcher_address)
+    elif provider.type not in ("", *_METRIC_PROVIDERS):
+        text = f"invalid MetricProvider.Type, got {provider.type}"
+        hint = f" (one of {', '.join(_METRIC_PROVIDERS)})"
+        yield FieldError(f"{path}.metricProvider.type", text + hint)
+    if provider.address:
+        yield from _url(f"{path}.metricProvider.address", provider.address)
+    for name in ("cpu", "memory"):
+        query: args.Query = getattr(provider.queries, name)
+        if query.deviation and not query.mean:
+            yield FieldError(f"{path}.metricProvider.queries.{name}.mean", "required")
+    if given.compat not in ("", args.EXACT):
+        yield from _one_of(f"{path}.compat", given.compat, (args.EXACT,))
+
+
+_METRIC_PROVIDERS = (args.SourceType.METRICS_API.value, args.SourceType.PROMETHEUS.value)
+
+
+def _url(path: str, value: str) -> Iterator[FieldError]:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        yield FieldError(path, f'must be a URL such as http://prometheus:9090, not "{value}"')
+
+
+@validate_args.register(args.TargetLoadPackingArgs)
+def _(given: args.TargetLoadPackingArgs, path: str) -> Iterator[FieldError]:
+    yield from _load_args(given, path)
+    yield from in_range(f"{path}.targetUtilization", given.target_utilization, 1, 100)
+    for name, amount in given.default_requests.items():
+        try:
+            quantity.parse(amount)
+        except quantity.QuantityError as error:
+            yield FieldError(f"{path}.defaultRequests[{name}]", str(error))
+    text = given.default_requests_multiplier
+    try:
+        fits = 0 <= float(text) < float("inf")
+    except ValueError:
+        fits = False
+    if not fits:
+        problem = f'must be a number of at least 0 in quotes, not "{text}"'
+        yield FieldError(f"{path}.defaultRequestsMultiplier", problem)
+
+
 @validate_args.register(args.LowRiskOverCommitmentArgs)
 def _(given: args.LowRiskOverCommitmentArgs, path: str) -> Iterator[FieldError]:
+    yield from _load_args(given, path)
     for name, weight in given.risk_limit_weights.items():
         if not 0 <= weight <= 1:
             yield FieldError(f"{path}.riskLimitWeights[{name}]", "must be from 0 to 1")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bayplan.api.meta import ObjectFault
 from bayplan.cache.group_policy import Collects
+from bayplan.config.args import LoadSource
 from bayplan.framework.effects import Effect
 from bayplan.framework.groups import GroupSource
 from bayplan.framework.turns import Turns
@@ -28,6 +29,7 @@ class Services:
             places they differed, by sum.
         chores: what is to be done from time to time. The leader calls them every few seconds, and
             carries out at once what they return.
+        load_sources: where the load of nodes is to be read.
     """
 
     def __init__(self) -> None:
@@ -36,6 +38,7 @@ class Services:
         self.object_faults: list[Callable[[], Sequence[ObjectFault]]] = []
         self.recounts: dict[str, Callable[[], Mapping[str, int]]] = {}
         self.chores: list[Callable[[], Sequence[Effect]]] = []
+        self.load_sources: list[LoadSource] = []
 
     def add_group_source(self, source: GroupSource) -> None:
         """Have Pods of the groups that ``source`` knows placed together."""

@@ -5,31 +5,34 @@ node, the one to be placed included, exceed what the node has, the risk of a res
 
     (limits - allocatable) / (limits - requests)
 
-from 0 (the limits fit) to 1. The score is 100 times 1 less the greater of the risks of cpu and
-memory, each multiplied by its weight. A Pod without requests and limits scores 0 everywhere.
+from 0 (the limits fit) to 1. The measured load is a risk where it may exceed what the Pods on the
+node request: it is taken for a Beta distribution with the measured mean and deviation, cut off
+where the limits end. Both risks are added by weight. The score is 100 times 1 less the greater risk
+of cpu and memory. A Pod without requests and limits scores 0 everywhere.
 
-Name and arguments are those of scheduler-plugins, which adds the risk in the measured load; without
-measurements that part is 0 here, where scheduler-plugins scores all nodes 0.
+Name, arguments and formula are those of scheduler-plugins. Where no node has a sample the risk in
+the limits alone counts; scheduler-plugins scores all nodes 0 then, as ``compat: exact`` does.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from bayplan.api.pod import Pod, SpecPart
-from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.cache.node_load import RESOURCES, FloatArray
+from bayplan.cache.node_table import IntArray, LiveNodeTable, NodeTable
 from bayplan.cache.node_table.column import NumbersByKey
 from bayplan.config.args import RISK_LIMIT_WEIGHT, LowRiskOverCommitmentArgs
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.in_tree_handle import InTreeHandle
-from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Plugin, PodPart
-from bayplan.framework.points import ScoreNodes
+from bayplan.framework.interface import MAX_NODE_SCORE, Depends
+from bayplan.plugins.shared.beta import incomplete_beta
 from bayplan.plugins.shared.effective_resources import effective
-
-RESOURCES = ("cpu", "memory")
+from bayplan.plugins.shared.load_scores import Changes, LoadPlugin
 
 
 class Promise(NamedTuple):
@@ -68,31 +71,85 @@ def promises(part: SpecPart) -> dict[str, Promise]:
     }
 
 
-class LowRiskOverCommitment(Plugin, ScoreNodes):
+class LowRiskOverCommitment(LoadPlugin):
     """See the module's docstring."""
 
     Args = LowRiskOverCommitmentArgs
     score_depends = Depends.NODE | Depends.PODS
-    reads = PodPart.REQUESTS
 
     def __init__(self, args: LowRiskOverCommitmentArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
-        self._weights = args.risk_limit_weights
+        self._weights = {
+            name: args.risk_limit_weights.get(name, RISK_LIMIT_WEIGHT) for name in RESOURCES
+        }
+        self._window = args.smoothing_window_size
         handle.nodes.ensure_column(Promises)
+        self._changes = Changes(nodes=True)
+        self._in_load: dict[str, FloatArray] = {}
 
     def score_nodes(self, _state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
-        """100 where the limits fit."""
+        """100 where neither limits nor load are a risk."""
         asked = pod.shape.requests.memo(promises)
         if not any(promise.limit for promise in asked.values()):
             return np.zeros(len(nodes), np.int64)
-        column = nodes.column(Promises)
-        risk = np.zeros(len(nodes))
+        self._refresh(self.handle.nodes)
+        column, load = nodes.column(Promises), self.load(nodes)
+        whole, of_limits = np.zeros(len(nodes)), np.zeros(len(nodes))
+        known = np.zeros(len(nodes), np.bool_)
         for name, promise in asked.items():
             allocatable = nodes.allocatable(name)
             request = np.minimum(column[f"{name} request"] + promise.request, allocatable)
             limit = column[f"{name} limit"] + promise.limit
-            weight = self._weights.get(name, RISK_LIMIT_WEIGHT)
+            weight = self._weights[name]
             excess = np.maximum(limit - allocatable, 0)
-            risk = np.maximum(risk, weight * (excess / np.maximum(limit - request, 1)))
-        scores: IntArray = np.floor((1 - risk) * MAX_NODE_SCORE + 0.5).astype(np.int64)
-        return scores
+            in_limits = weight * (excess / np.maximum(limit - request, 1))
+            in_load = self._in_load[name]
+            in_load = in_load if nodes.origin is None else in_load[nodes.origin]
+            whole = np.maximum(whole, np.clip(in_limits + (1 - weight) * in_load, 0, 1))
+            of_limits = np.maximum(of_limits, in_limits)
+            known |= ~np.isnan(load.mean[name])
+        scores, without = ((1 - risk) * MAX_NODE_SCORE for risk in (whole, of_limits))
+        return self.or_unknown(known, scores, without)
+
+    def _refresh(self, nodes: LiveNodeTable) -> None:
+        """The risk in the load, which does not depend on the Pod."""
+        changed = self._changes.rows(nodes, self.load(nodes).version)
+        if changed is None:
+            self._in_load = {name: self._risk_in_load(name, nodes) for name in RESOURCES}
+        elif len(changed):
+            table = nodes.take(changed)
+            for name, risk in self._in_load.items():
+                risk[changed] = self._risk_in_load(name, table)
+
+    def _risk_in_load(self, name: str, nodes: NodeTable) -> FloatArray:
+        """From 0 to 1: how likely the load exceeds requests; 0 where it is not known."""
+        risk = np.zeros(len(nodes))
+        load, promised = self.load(nodes), nodes.column(Promises)
+        known = ~np.isnan(load.mean[name]) & (nodes.allocatable(name) > 0)
+        rows = np.flatnonzero(known)
+        if not len(rows):
+            return risk
+        whole = nodes.allocatable(name)[rows]
+        request = np.minimum(promised[f"{name} request"][rows], whole)
+        limit = promised[f"{name} limit"][rows]
+        mean = np.minimum(load.mean[name][rows], 1)
+        deviation = np.minimum(load.deviation[name][rows], 1) * math.sqrt(self._window)
+        deviation = np.minimum(deviation, np.sqrt(0.99 * mean * (1 - mean)))
+        below = np.clip(request / whole, 0, 1)
+        # Without a deviation the load is its mean.
+        chance = ((mean == 0) | (mean <= below)).astype(np.float64)
+        spread = deviation > 0
+        a, b = np.ones(len(rows)), np.ones(len(rows))
+        k = mean[spread] * (1 - mean[spread]) / deviation[spread] ** 2 - 1
+        a[spread], b[spread] = mean[spread] * k, (1 - mean[spread]) * k
+        chance[spread] = incomplete_beta(below[spread], a[spread], b[spread])
+        # Pods do not use more than their limits: how likely is it, given that.
+        bounded = (limit < whole) & (request <= limit)
+        chance[bounded & (limit == 0)] = 1
+        given = np.flatnonzero(bounded & spread & (limit > 0))
+        under_limit = incomplete_beta(limit[given] / whole[given], a[given], b[given])
+        possible = under_limit > 0
+        given = given[possible]
+        chance[given] = np.clip(chance[given] / under_limit[possible], 0, 1)
+        risk[rows] = 1 - chance
+        return risk
