@@ -95,3 +95,7 @@ def test_a_pod_that_nobody_knows(shared: Cluster, bayplan: Bayplan, users: dict[
     run = why(bayplan, users["admin"], shared, "why-never")
     assert run.returncode == 1
     assert f"there is no Pod {shared.namespace}/why-never" in run.stderr
+    for subject, group in (("podgroup/g", "g"), ("job/train", "Job/train")):
+        run = why(bayplan, users["admin"], shared, subject)
+        assert run.returncode == 1
+        assert f"there is no Pod of a group {shared.namespace}/{group}" in run.stderr

@@ -142,3 +142,37 @@ def test_bound_gone_and_foreign_pods() -> None:
     core = cluster.core
     who = Why(core.world, core.profiles, core.placers, core.records, names=True)
     assert who.of_pod("default", "never") is None
+
+
+def ask_of_group(cluster: Cluster, name: str, *, names: bool = True) -> dict[str, Any] | None:
+    core = cluster.core
+    who = Why(core.world, core.profiles, core.placers, core.records, names=names)
+    return who.of_group("default", name)
+
+
+def test_a_group_is_told_what_it_lacks_and_where_it_would_go() -> None:
+    cluster = queue_cluster("Coscheduling")
+    cluster.add(make_node("n1").capacity(cpu="2", memory="8Gi", pods=10))
+    cluster.add(pod_group("g", minMember=3), *members("g", 3))
+    cluster.run()
+    answer = ask_of_group(cluster, "g")
+    assert answer is not None
+    assert (answer["kind"], answer["waiting"], answer["minimum"]) == ("GroupAnswer", 3, 3)
+    assert answer["sentence"].startswith("group default/g waits: NoRoom: at most 2 of 3 fit")
+    cluster.add(make_node("n2").capacity(cpu="2", memory="8Gi", pods=10))
+    answer = ask_of_group(cluster, "g")
+    assert answer is not None
+    assert answer["sentence"] == "group default/g waits for its turn: 3 Pods fit now."
+    assert sorted(answer["now"]["plan"]) == ["default/g-0", "default/g-1", "default/g-2"]
+    assert ask(cluster, "g-0")["now"]["node"] in ("n1", "n2")
+    hidden = ask_of_group(cluster, "g", names=False)
+    assert hidden is not None
+    assert not any(name in str(hidden) for name in ("n1", "n2"))
+    assert "n1" not in str(ask(cluster, "g-0", names=False))
+    assert ask_of_group(cluster, "none") is None
+    cluster.wait(11)
+    cluster.run()
+    assert len(cluster.bound) == 3
+    answer = ask_of_group(cluster, "g")
+    assert answer is not None
+    assert answer["sentence"].startswith("group default/g: ")

@@ -9,9 +9,11 @@
 | ``/debug/profile`` | samples of all threads' stacks |
 | ``/debug/dump`` | what SIGUSR2 logs |
 | ``/why?namespace=&pod=`` | why a Pod waits, or what became of it: `bayplan.explain.why` |
+| ``/why?namespace=&group=`` | the same of a group |
 
 ``/debug`` is there while the configuration has ``enableProfiling``, the default. ``/why`` is for
-everybody who may get that Pod; nodes, and Pods of others, are named to those who may list nodes.
+everybody who may get that Pod, or list Pods there; nodes, and Pods of others, are named to those
+who may list nodes.
 """
 
 from __future__ import annotations
@@ -159,23 +161,29 @@ def answer_pages(core: Core, questions: Questions, leader: Callable[[], str]) ->
     def why(request: PageRequest) -> Answer:
         from bayplan.explain.why import Why  # noqa: PLC0415  not loaded before somebody asks
 
-        namespace, name = request.query.get("namespace", ""), request.query.get("pod", "")
-        if not namespace or not name:
-            return text(400, "namespace and pod are needed")
-        if not request.may(Attributes("get", "pods", namespace, name)):
-            return text(403, f"forbidden: may not get pods/{name} in the namespace {namespace}")
+        query = request.query
+        namespace, pod, group = (query.get(what, "") for what in ("namespace", "pod", "group"))
+        if not namespace or bool(pod) == bool(group):
+            return text(400, "namespace, and pod or group, are needed")
+        # Whoever asks about a group learns of its Pods.
+        wanted = Attributes("get" if pod else "list", "pods", namespace, pod)
+        if not request.may(wanted):
+            what = f"{wanted.verb} pods{pod and '/'}{pod} in the namespace {namespace}"
+            return text(403, f"forbidden: may not {what}")
         names = request.may(Attributes("list", "nodes"))
 
         def answered() -> dict[str, Any] | None:
             who = Why(core.world, core.profiles, core.placers, core.records, names=names)
-            return who.of_pod(namespace, name)
+            return who.of_pod(namespace, pod) if pod else who.of_group(namespace, group)
 
         try:
             answer = questions.ask(answered)
         except BusyError as error:
             return text(429, str(error))
         if answer is None:
-            return text(404, f"there is no Pod {namespace}/{name}, and no attempt is remembered")
+            if group:
+                return text(404, f"there is no Pod of a group {namespace}/{group}")
+            return text(404, f"there is no Pod {namespace}/{pod}, and no attempt is remembered")
         if not core.scheduler.active:
             answer |= {"leads": False, "leader": leader()}
         return Answer(200, msgspec.json.encode(answer), JSON)

@@ -1,4 +1,4 @@
-"""``bayplan why``: ask the running scheduler about a Pod.
+"""``bayplan why``: ask the running scheduler about a Pod or a group.
 
 The answer is the scheduler's own (`bayplan.explain.why`): its state, configuration and plugins. It
 is read from the scheduler's port with the credentials of the user's kubeconfig.
@@ -18,6 +18,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from bayplan.api import quantity
+from bayplan.api.kinds import JOB, JOB_SET, LEADER_WORKER_SET
 from bayplan.cli import live, offline, plugins
 from bayplan.cli.offline import Output
 from bayplan.client import kubeconfig as credentials
@@ -30,12 +31,30 @@ from bayplan.simulation.checks import DEFAULT_NAMESPACE
 UNKNOWN = 1
 """Exit code: the scheduler has never seen the Pod."""
 
+_GROUPS = {
+    "podgroup": "",
+    "podgroups": "",
+    "group": "",
+    "job": f"{JOB.name}/",
+    "jobset": f"{JOB_SET.name}/",
+    "leaderworkerset": f"{LEADER_WORKER_SET.name}/",
+    "lws": f"{LEADER_WORKER_SET.name}/",
+}
+"""By kind, what stands before the name of a group."""
+
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def why(
-    pod: Annotated[str, typer.Argument(help="The Pod: NAME, pod/NAME or NAMESPACE/NAME.")],
+    subject: Annotated[
+        str,
+        typer.Argument(
+            help="A Pod: NAME, pod/NAME or NAMESPACE/NAME. A group: podgroup/NAME; of one without "
+            "a PodGroup: job/NAME, jobset/NAME, leaderworkerset/NAME-INDEX.",
+            metavar="POD|KIND/NAME",
+        ),
+    ],
     server: Annotated[
         str,
         typer.Option(
@@ -60,11 +79,14 @@ def why(
     kubeconfig: live.KubeconfigOption = None,
     output: offline.OutputOption = Output.TEXT,
 ) -> None:
-    """Say why a Pod waits, or what became of the Pod, as the running scheduler knows."""
-    kind, _, name = pod.rpartition("/")
-    if kind not in ("", "pod", "pods", "po"):
+    """Say why a Pod or a group waits, or what became of the Pod, as the running scheduler knows."""
+    kind, _, name = subject.rpartition("/")
+    asked = {"pod": name}
+    if kind.lower() in _GROUPS:
+        asked = {"group": _GROUPS[kind.lower()] + name}
+    elif kind not in ("", "pod", "pods", "po"):
         namespace = kind
-    path = f"/why?{urlencode({'namespace': namespace, 'pod': name})}"
+    path = f"/why?{urlencode({'namespace': namespace, **asked})}"
     try:
         configuration, token_file = credentials.load(kubeconfig)
         configuration.host, configuration.tls_server_name = server, None
@@ -87,7 +109,10 @@ def _print(console: Console, answer: dict[str, Any]) -> None:
     for line in _lines(answer):
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
     now = answer.get("now", {})
-    tables = (_rejected(now), _best(now), _almost(now), _tenant(answer.get("tenant", {})))
+    if answer["kind"] == "GroupAnswer":
+        tables = [_plan(now)]
+    else:
+        tables = [_rejected(now), _best(now), _almost(now), _tenant(answer.get("tenant", {}))]
     for table in tables:
         if table.row_count:
             console.print()
@@ -109,9 +134,11 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
         parts += [f"backoff {queue['backoffSeconds']:g} s"] if "backoffSeconds" in queue else []
         parts += [f"rejected by {', '.join(queue['rejectedBy'])}"] if "rejectedBy" in queue else []
         yield ", ".join(parts)
-    if group := answer.get("group"):
+    group = answer if answer["kind"] == "GroupAnswer" else answer.get("group")
+    if group and "waiting" in group:
         of = f" of {group['minimum']} needed" if "minimum" in group else ""
-        yield f"group {group['name']}: {group['waiting']} wait, {group['placed']} placed{of}"
+        name = "" if group is answer else f"group {group['name']}: "
+        yield f"{name}{group['waiting']} wait, {group['placed']} placed{of}"
     now = answer.get("now", {})
     if eviction := now.get("eviction"):
         named = ", ".join(eviction.get("victimsPods", ()))
@@ -120,6 +147,14 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
 
 def _table(*titles: str) -> Table:
     return Table(*titles, box=None, pad_edge=False, header_style="dim")
+
+
+def _plan(now: dict[str, Any]) -> Table:
+    table = _table("pod", "node, or why not")
+    for part in ("plan", "held", "rejected"):
+        for name, remark in now.get(part, {}).items():
+            table.add_row(name, remark)
+    return table
 
 
 def _rejected(now: dict[str, Any]) -> Table:

@@ -1,4 +1,4 @@
-"""Why: what the running scheduler says of one Pod, from its own state, plugins and configuration.
+"""Why: what the running scheduler says of one Pod or group, from its own state and plugins.
 
 An answer is plain data in the format ``view.bayplan.dev/v1alpha1`` (docs/why.md): first a sentence,
 then what came of the last attempt, where the Pod is in the queue, its group and tenant, and the
@@ -6,12 +6,12 @@ decision as it would be made now, which is made and dropped. Amounts are in the 
 `bayplan.api.quantity.of`: milli-CPU, bytes, counts. Empty keys are left out.
 
 Whoever may not see nodes gets counts in place of the names of nodes, and of Pods in other
-namespaces. `Why.of_pod` runs on the scheduling thread.
+namespaces. All of it runs on the scheduling thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,6 +24,7 @@ from bayplan.cache.requests import pod_requests
 from bayplan.decide.deciding import Decision, deciding
 from bayplan.engine.diagnosis import Diagnosis
 from bayplan.explain.explanation import eviction, gate_status
+from bayplan.explain.group import GroupExplainer
 from bayplan.groups.placers import Placers
 from bayplan.profiles import Profiles
 from bayplan.queue.queued_group import QueuedGroup
@@ -39,10 +40,12 @@ API_VERSION = "view.bayplan.dev/v1alpha1"
 NEAREST = 5
 """Nodes that are named with their scores, and almost-fits."""
 FIT = "NodeResourcesFit"
+MOST_PLANNED = 500
+"""Pods of a group that is planned for an answer: some 50 ms."""
 
 
 class Why:
-    """Answers about single Pods.
+    """Answers about Pods and groups.
 
     Args:
         world: what the scheduler knows.
@@ -63,6 +66,7 @@ class Why:
     ) -> None:
         self._world, self._profiles, self._placers = world, profiles, placers
         self._records, self._names = records, names
+        self._groups = GroupExplainer(profiles, world, placers)
 
     def of_pod(self, namespace: str, name: str) -> Answer | None:
         """The answer about a Pod; None for one that was never seen."""
@@ -82,10 +86,46 @@ class Why:
             answer |= {"state": "NotOurs", "scheduler": pod.spec.scheduler_name}
         else:
             answer |= self._pending(pod)
+        return self._finished(answer, namespace, sentence)
+
+    def of_group(self, namespace: str, name: str) -> Answer | None:
+        """The answer about a group; None where no Pod is in one of that name.
+
+        Args:
+            namespace: of the group.
+            name: of the PodGroup; of one without, ``KIND/name``, such as ``Job/train``.
+        """
+        key = f"{namespace}/{name}"
+        answer: Answer = {"apiVersion": API_VERSION, "kind": "GroupAnswer", "group": key}
+        entries = [entry for entry in self._world.queue.groups if entry.key == key]
+        for entry in entries:
+            answer |= self._group(entry)
+        if sum(len(entry.members) for entry in entries) <= MOST_PLANNED:
+            pods = [p for p in self._world.handlers.pods.values() if p.namespace == namespace]
+            verdict = self._groups.of_group(key, pods)
+            if verdict is None:
+                return None
+            answer |= {"placed": len(verdict.get("running", ()))}
+            answer["now"] = self._planned(verdict, namespace)
+        return self._finished(answer, namespace, sentence_of_group)
+
+    def _finished(self, answer: Answer, namespace: str, say: Callable[[Answer], str]) -> Answer:
         if not self._names:
             self._hide_names(answer, namespace)
-        answer["sentence"] = sentence(answer)
+        answer["sentence"] = say(answer)
         return {key: value for key, value in answer.items() if value or value == 0}
+
+    def _planned(self, verdict: Answer, namespace: str) -> Answer:
+        """What the group's decision would be; ``verdict`` as `GroupExplainer` has it."""
+        plan, rejected = verdict.get("plan", {}), verdict.get("rejected", {})
+        now: Answer = {"planned": len(plan), "message": verdict.get("message")}
+        now["rejected"] = dict(list(rejected.items())[:NEAREST])
+        now["held"] = dict(list(verdict.get("held", {}).items())[:NEAREST])
+        now["eviction"] = self._pods("victims", verdict.get("victims", ()), namespace)
+        if self._names:
+            now |= {"plan": plan, "domain": verdict.get("domain")}
+            now["subGroups"] = verdict.get("subGroups")
+        return {key: value for key, value in now.items() if value}
 
     def _last(self, record: Record) -> Answer:
         at = datetime.fromtimestamp(record.at, UTC)
@@ -115,7 +155,7 @@ class Why:
         for name, value in answer.items():
             if isinstance(value, dict):
                 self._hide_names(value, namespace)
-            elif name == "message":
+            elif isinstance(value, str) and name not in ("sentence", "pod", "group", "name"):
                 words = value.split(" ")
                 answer[name] = " ".join(self._hidden(word, namespace) for word in words)
 
@@ -137,7 +177,11 @@ class Why:
             answer["queue"] = self._queue(queued)
         entry = self._world.queue.groups.entry_of_pod(pod)
         if entry is not None and pod.uid in entry.members:
-            answer["group"] = self._group(entry)
+            answer["group"] = {"name": entry.key} | self._group(entry)
+            if len(entry.members) <= MOST_PLANNED:
+                planned = self._groups.of_pod(pod)
+                seen = ("node", "message") if self._names else ("message",)
+                answer["now"] = {part: planned[part] for part in seen if part in planned}
         nominated = self._world.nominator.nominated_node(pod.uid)
         if nominated:
             answer["nominated"] = self._nominated(pod, nominated)
@@ -166,7 +210,7 @@ class Why:
     def _group(self, entry: QueuedGroup) -> Answer:
         missing, group = entry.gathering(), entry.group
         said = missing.message if missing is not None else entry.last_report
-        answer: Answer = {"name": entry.key, "waiting": len(entry.members), "message": said}
+        answer: Answer = {"waiting": len(entry.members), "message": said}
         answer["placed"] = sum(entry.scheduled().values())
         if group is not None:
             answer["minimum"] = group.minimum
@@ -334,6 +378,19 @@ def sentence(answer: Mapping[str, Any]) -> str:
     if held := now.get("heldBy"):
         return f"{pod} is held back by {held}: {now['message']}"
     return f"{pod} {_next(answer, now)}"
+
+
+def sentence_of_group(answer: Mapping[str, Any]) -> str:
+    """The same of a group."""
+    name, now = f"group {answer['group']}", answer.get("now", {})
+    if not answer.get("waiting"):
+        return f"{name}: {answer.get('placed', 0)} Pods have a node, none waits."
+    if planned := now.get("planned"):
+        domain = now.get("domain")
+        where = f", together in {domain['level']} {domain['value']}" if domain else ""
+        return f"{name} waits for its turn: {planned} Pods fit now{where}."
+    said = now.get("message") or answer.get("message") or "its turn has not come"
+    return f"{name} waits: {said}"
 
 
 def _next(answer: Mapping[str, Any], now: Mapping[str, Any]) -> str:
