@@ -137,6 +137,24 @@ def test_a_woken_pod_that_fits_on_no_node_leaves_its_room_to_the_next() -> None:
     assert [name for name, _ in cluster.bound] == ["first", "last"]
 
 
+def test_a_large_pod_that_fits_on_no_node_leaves_its_room_to_all_who_fit() -> None:
+    root, sibling = queue("root", limit={"cpu": 3}), queue("b", "y", parent="root")
+    cluster = cluster_with(root, queue("a", "x", parent="root"), sibling)
+    first = pod("first", "x", "3")
+    cluster.add(first)
+    cluster.run()
+    nowhere = pod("nowhere", "x", "3").spec(nodeSelector={"no": "node"})
+    cluster.add(nowhere)
+    cluster.run()
+    cluster.add(pod("other", "y"), pod("last-0", "x"), pod("last-1", "x"))
+    cluster.run()
+    cluster.wait(60)
+    cluster.remove(first)
+    cluster.wait(11)
+    cluster.run()
+    assert sorted(name for name, _ in cluster.bound) == ["first", "last-0", "last-1", "other"]
+
+
 @pytest.mark.parametrize("first", ["group", "pod"])
 def test_room_within_a_limit_that_is_too_little_for_a_group_is_for_a_pod(first: str) -> None:
     cluster = cluster_with(queue("a", "default", limit={"cpu": 2}), plugins=("Coscheduling",))

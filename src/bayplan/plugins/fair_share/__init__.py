@@ -219,8 +219,8 @@ class FairShare(
                 (self._held.add if effect.is_held else self._held.discard)(effect.pod)
             case PassOn():
                 self._refusals.add(effect.pod, effect.due)
-                if (other := self._held.next_after(effect.pod)) is not None:
-                    self._activate([other])
+                if others := self._held.after(effect.pod):
+                    self._activate(others)
             case TryAgain():
                 self._activate(effect.pods)
             case Refused():

@@ -3,8 +3,8 @@
 When a Pod of a queue with 10,000 held ones ends, there is room for one, not for 10,000. So for each
 event as many are woken as fit within the limits together, beside nominated Pods, for which others
 may just have been evicted (`bayplan.plugins.fair_share.promised`). The others are not forgotten: a
-Pod that was woken, fits within the limits and then fits on no node leaves that room to the next one
-of its queue (`next_after`); so does a group, which is woken where one of its Pods fits within the
+Pod that was woken, fits within the limits and then fits on no node leaves that room to others under
+those limits (`after`); so does a group, which is woken where one of its Pods fits within the
 limits. What happens to a woken Pod otherwise (it is bound, or its binding fails) is an event again;
 one that is deleted before its turn leaves the room until the next event.
 """
@@ -12,6 +12,7 @@ one that is deleted before its turn leaves the room until the next event.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import islice
 
 from bayplan.api.pod import Pod
@@ -88,22 +89,35 @@ class HeldPods:
     def _is_outdated(self) -> bool:
         return self._event[2] != self._queues.version
 
-    def next_after(self, pod: Pod) -> Pod | None:
-        """A held Pod of the same queue, in place of one that fits on no node."""
-        for held in self._held.get(self._of(pod)[0], {}).values():
-            for other in list(islice(held.values(), _LOOKED_AT)):
-                if not self._queues.waits(other.uid):
-                    del held[other.uid]
-                elif self._fits(other):
-                    del held[other.uid]
-                    return other
-        return None
+    def after(self, pod: Pod) -> list[Pod]:
+        """Held Pods in place of one that fits on no node: as many as fit within limits together.
 
-    def _fits(self, pod: Pod) -> bool:
-        charge, promised = self._queues.charge(pod), self._promised.besides([pod])
-        if charge is None:
-            return True
-        return self._queues.excess(charge, charge.requests, promised=promised) is None
+        Of its queue first, then of those that are under a limit with it. Of each queue and user, so
+        many are looked at.
+        """
+        queues = self._queues
+        row = queues.leaf(pod)
+        if not self._held or row == NO_QUEUE:
+            return []
+        woken, chosen = queues.sums.zeros(), []
+        for held in self._under_limits_with(row):
+            for other in list(islice(held.values(), _LOOKED_AT)):
+                charge, promised = queues.charge(other), self._promised.besides([other])
+                if charge is None or not queues.waits(other.uid):
+                    del held[other.uid]
+                elif queues.excess(charge, charge.requests, woken, promised) is None:
+                    del held[other.uid]
+                    chosen.append(other)
+                    add_amounts(woken, charge.links, charge.requests)
+        return chosen
+
+    def _under_limits_with(self, row: int) -> Iterator[dict[str, Pod]]:
+        structure = self._queues.structure
+        yield from self._held.get(structure.name(row), {}).values()
+        limited = {link for link, _, _ in structure.limits[row]} - {row}
+        for leaf in structure.leaves if limited else ():
+            if leaf != row and not limited.isdisjoint(structure.links[leaf]):
+                yield from self._held.get(structure.name(leaf), {}).values()
 
     def _of(self, pod: Pod) -> tuple[str, _Users]:
         charge = self._queues.charge(pod)
