@@ -8,6 +8,7 @@ that may be evicted for a Pod, so that the tests can ask whether the scheduler t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -29,17 +30,30 @@ class Tenant:
     weight: int = 1
     priority: int = 0
     reclaimable: bool = True
+    min_runtime: int = 0
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A Pod: whose, what it requests, and the nodes that it may use (None for all)."""
+    """A Pod, or Pods that are placed together.
+
+    Attributes:
+        tenant: whose it is.
+        requests: what it requests, or they together.
+        nodes: that it may use; None for all.
+        group: Pods of one are of no use below its minimum; "" for none.
+        is_protected: whether a budget allows no eviction of it.
+        parts: what each of several Pods requests; empty for one Pod.
+    """
 
     name: str
     tenant: str
     requests: Amounts
     priority: int = 0
     nodes: frozenset[str] | None = None
+    group: str = ""
+    is_protected: bool = False
+    parts: tuple[Amounts, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,17 +71,23 @@ class World:
 
     Attributes:
         running: by name of a Pod, its node; in the order in which the Pods started.
+        started: when they did, in seconds.
+        now: in seconds.
         closed: the nodes that take no new Pods.
+        minimums: by group, how many Pods of it are of no use without each other.
     """
 
     def __init__(
         self, nodes: Mapping[str, Amounts], tenants: Iterable[Tenant], pods: Iterable[Asked]
     ) -> None:
-        self.nodes = nodes
+        self.nodes = dict(nodes)
         self.tenants = {tenant.name: tenant for tenant in tenants}
         self.pods = {pod.name: pod for pod in pods}
         self.running: dict[str, str] = {}
+        self.started: dict[str, float] = {}
+        self.now = 0.0
         self.closed: set[str] = set()
+        self.minimums: dict[str, int] = {}
         self.resources = sorted({name for amounts in nodes.values() for name in amounts})
 
     # Who is part of what
@@ -93,6 +113,40 @@ class World:
     def of(self, tenant: str) -> list[Asked]:
         """The Pods of a queue and those below it."""
         return [pod for pod in self.pods.values() if tenant in self.chain(pod.tenant)]
+
+    # Groups
+
+    def together(self, group: str) -> Asked:
+        """Those of a group that have to be placed at once."""
+        mine = [pod for pod in self.pods.values() if pod.group == group]
+        missing = self.minimums[group] - sum(pod.name in self.running for pod in mine)
+        some = [pod for pod in mine if pod.name not in self.running][: max(missing, 1)]
+        parts = tuple(pod.requests for pod in some)
+        sums = {r: sum(part.get(r, 0) for part in parts) for r in self.resources}
+        lowest = min(pod.priority for pod in some)
+        return Asked(f"group {group}", some[0].tenant, sums, lowest, group=group, parts=parts)
+
+    def units(self) -> dict[str, str]:
+        """By running Pod, a name for all those that go together.
+
+        Of a group, the Pods beyond its minimum go alone, those of the lowest priority first, then
+        the youngest.
+        """
+        units = {name: name for name in self.running}
+        for group, minimum in self.minimums.items():
+            mine = [self.pods[name] for name in self.running if self.pods[name].group == group]
+            mine.sort(key=lambda pod: -pod.priority)
+            units |= {pod.name: f"group {group}" for pod in mine[:minimum]}
+        return units
+
+    def leaves_groups_whole(self, victims: Collection[str]) -> bool:
+        """Whether each group loses what is beyond its minimum, or goes as a whole."""
+        for group, minimum in self.minimums.items():
+            mine = [name for name in self.running if self.pods[name].group == group]
+            left = sum(name not in victims for name in mine)
+            if 0 < left < min(minimum, len(mine)):
+                return False
+        return True
 
     # Amounts
 
@@ -208,20 +262,35 @@ class World:
 
     def covered(self, tenant: str, amounts: Mapping[str, Amounts], plus: Asked | None) -> list[str]:
         """The running Pods, and another one, that are covered by such guarantees."""
-        first = [n for child in self.children(tenant) for n in self.covered(child, amounts, plus)]
-        order = [*self.running, *([plus.name] if plus is not None else [])]
+        first = {n for child in self.children(tenant) for n in self.covered(child, amounts, plus)}
         mine = {pod.name: pod for pod in self.of(tenant)}
-        line = sorted(
-            (name for name in order if name in mine),
-            key=lambda name: (name not in first, -mine[name].priority),
-        )
+        together: dict[str, list[Asked]] = {}
+        for name, unit in self.units().items():
+            if name in mine:
+                together.setdefault(unit, []).append(mine[name])
+        if plus is not None and tenant in self.chain(plus.tenant):
+            together[f"another {plus.name}"] = [plus]
         left = {r: amount for r, amount in amounts[tenant].items() if amount}
-        covered = []
-        for name in line:
-            asks = {r: mine[name].requests.get(r, 0) for r in left}
-            if any(asks.values()) and all(asks[r] <= left[r] for r in left):
-                left = {r: left[r] - asks[r] for r in left}
-                covered.append(name)
+        asks = {
+            unit: {r: sum(pod.requests.get(r, 0) for pod in pods) for r in left}
+            for unit, pods in together.items()
+        }
+        line = sorted(
+            (unit for unit in together if any(asks[unit].values())),
+            key=lambda unit: (
+                all(pod.name not in first for pod in together[unit]),
+                -max(pod.priority for pod in together[unit]),
+            ),
+        )
+        covered: list[str] = []
+        units: set[str] = set()
+        for unit in line:
+            base = f"group {together[unit][0].group}"
+            has_base = unit == base or base not in line or base in units
+            if has_base and all(asks[unit][r] <= left[r] for r in left):
+                left = {r: left[r] - asks[unit][r] for r in left}
+                units.add(unit)
+                covered += [pod.name for pod in together[unit]]
         return covered
 
     def is_kept(self, pod: Asked, victims: Collection[str]) -> bool:
@@ -265,7 +334,7 @@ class World:
     def may_evict(self, pod: Asked, victims: Collection[str], of: Divided) -> bool:
         """Whether all of these may go for ``pod``."""
         others = [name for name in victims if self.pods[name].tenant != pod.tenant]
-        if not self.is_kept(pod, others):
+        if not self.leaves_groups_whole(victims) or not self.is_kept(pod, others):
             return False
         for name in victims:
             victim = self.pods[name]
@@ -274,7 +343,8 @@ class World:
                     return False
                 continue
             mine, branch = self.parting(pod.tenant, victim.tenant)
-            if not self.tenants[victim.tenant].reclaimable:
+            its = self.tenants[victim.tenant]
+            if not its.reclaimable or self.now - self.started.get(name, 0) < its.min_runtime:
                 return False
             if self.claims(pod, mine, of):
                 continue
@@ -292,18 +362,14 @@ class World:
         """The nodes with room, if limits allow the Pod, without some Pods."""
         for link in self.chain(pod.tenant):
             used, limit = self.used(link, but, pod), self.tenants[link].limit
-            if any(used[r] > limit.get(r, used[r]) for r in pod.requests):
+            if any(used[r] > limit.get(r, used[r]) for r in pod.requests if pod.requests[r]):
                 return []
-        return [
-            node
+        free = {
+            node: {r: has.get(r, 0) - self._on(node, r, but) for r in self.resources}
             for node, has in self.nodes.items()
-            if node not in self.closed
-            and (pod.nodes is None or node in pod.nodes)
-            and all(
-                amount + self._on(node, r, but) <= has.get(r, 0)
-                for r, amount in pod.requests.items()
-            )
-        ]
+            if node not in self.closed and (pod.nodes is None or node in pod.nodes)
+        }
+        return [node for node in free if place(pod.parts or (pod.requests,), free, node)]
 
     def _on(self, node: str, resource: str, but: Collection[str]) -> int:
         return sum(
@@ -316,15 +382,39 @@ class World:
         """The smallest sets of Pods that make room, if they may be evicted."""
         of = self.divided()
         enough: list[frozenset[str]] = []
+        together: dict[str, list[str]] = {}
+        for name, unit in self.units().items():
+            together.setdefault(unit, []).append(name)
         for size in range(1, largest + 1):
-            for some in map(frozenset, combinations(self.running, size)):
+            for units in combinations(together.values(), size):
+                some = frozenset(name for unit in units for name in unit)
                 if not any(smaller <= some for smaller in enough) and self.fits(pod, some):
                     enough.append(some)
         return [some for some in enough if self.may_evict(pod, some, of)]
 
     def waiting(self) -> list[Asked]:
-        """The Pods that do not run."""
-        return [pod for pod in self.pods.values() if pod.name not in self.running]
+        """The Pods that do not run; those of a group whose minimum does not, together."""
+        pods = [pod for pod in self.pods.values() if pod.name not in self.running]
+        begun = {self.pods[name].group for name in self.running}
+        groups = {pod.group for pod in pods} - begun - {""}
+        alone = [pod for pod in pods if pod.group not in groups]
+        sizes = Counter(pod.group for pod in pods)
+        whole = [self.together(g) for g in sorted(groups) if sizes[g] >= self.minimums[g]]
+        return alone + whole
+
+
+def place(
+    parts: Sequence[Amounts], free: Mapping[str, Mapping[str, int]], first: str | None = None
+) -> bool:
+    """Whether all of them fit, the first one on a node if one is given."""
+    if not parts:
+        return True
+    for node in free if first is None else (first,):
+        left = {r: free[node][r] - parts[0].get(r, 0) for r in free[node]}
+        enough = all(amount >= 0 for r, amount in left.items() if parts[0].get(r))
+        if enough and place(parts[1:], {**free, node: left}):
+            return True
+    return False
 
 
 def turns(tenants: Sequence[Tenant]) -> Iterator[tuple[list[Tenant], Mapping[str, int]]]:

@@ -146,9 +146,10 @@ class YieldOrder:
         self._running, self._useful, self._gangs, self._budgets = running, useful, gangs, budgets
 
     @cached_property
-    def _of_gangs(self) -> tuple[IntArray, IntArray]:
+    def _of_gangs(self) -> tuple[IntArray, IntArray, IntArray, dict[str, int]]:
         running = self._running
         units, kinds = np.arange(len(running)), np.full(len(running), ALONE)
+        bases, rests = units.copy(), {}
         if self._gangs.any:
             staying = np.flatnonzero(~running.leaving)
             staying = staying[np.lexsort((-running.starts[staying], running.priorities[staying]))]
@@ -156,12 +157,26 @@ class YieldOrder:
             partition.split(staying, running, self._gangs)
             kinds[staying] = partition.kinds
             units[staying] = staying[partition.unit]
-        return units, kinds
+            bases[staying] = units[staying]
+            for index, uid in partition.rest.items():
+                rests[uid] = int(staying[index])
+                bases[staying[partition.surplus[uid]]] = rests[uid]
+        return units, kinds, bases, rests
 
     @property
     def units(self) -> IntArray:
         """(p,) one number for all Pods of a unit."""
         return self._of_gangs[0]
+
+    @property
+    def bases(self) -> IntArray:
+        """(p,) the unit of the minimum of the Pod's group; of a Pod alone, the Pod's own unit."""
+        return self._of_gangs[2]
+
+    def base_of(self, pod: Pod) -> int | None:
+        """The unit of the minimum of a waiting Pod's group; None where nobody of it runs."""
+        group = self._gangs.group_of(pod) if self._gangs.any else None
+        return None if group is None else self._of_gangs[3].get(group.uid)
 
     def sorted(self, candidates: IntArray) -> IntArray:
         """``candidates`` in the order of eviction."""

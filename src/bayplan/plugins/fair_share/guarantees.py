@@ -10,7 +10,7 @@ queue stand in a line, and go through it once:
 A Pod is *covered* if it fits into what is left of the guarantee, in every resource that the
 guarantee names and the Pod asks for (it asks for one at least); what it asks for is taken off then.
 Who does not fit is passed over. Members of a group that are of no use without each other stand and
-fit together.
+fit together; those beyond the minimum of their group are covered only where the minimum is.
 
 An example: 5 GPUs are guaranteed, the Pods take 3, 3 and 2, the oldest first. The first is covered
 (2 are left), the second is not, the third is. What is promised is the amount: where one Pod can
@@ -37,6 +37,8 @@ class Line(NamedTuple):
         priorities: (p,)
         starts: (p,) when they started, for comparison.
         units: (p,) a number that Pods have in common that are of no use without each other.
+        bases: (p,) the unit without which the Pod is not covered, such as the minimum of its group;
+            where it needs none, or that one is not there, its own.
     """
 
     leaves: IntArray
@@ -44,6 +46,7 @@ class Line(NamedTuple):
     priorities: IntArray
     starts: IntArray
     units: IntArray
+    bases: IntArray
 
     def within(self, inside: IntArray) -> Line:
         """Some of the Pods."""
@@ -125,10 +128,29 @@ class Guarantees:
             -_of_units(unit, first[inside].astype(np.int64), len(names), np.maximum),
         )
         order = np.lexsort(keys)
-        fitting = np.zeros(len(names), np.bool_)
-        fitting[order[fit_one_by_one(room, together[order])]] = True
-        covered[inside] = fitting[unit]
+        base = np.arange(len(names))
+        there = np.isin(some.bases, names)
+        base[unit[there]] = np.searchsorted(names, some.bases[there])
+        covered[inside] = _fit_after_bases(room, together, order, base)[unit]
         return covered
+
+
+def _fit_after_bases(
+    room: IntArray, together: IntArray, order: IntArray, base: IntArray
+) -> BoolArray:
+    """(u,) which units fit, one by one, where the base of a unit fits, too.
+
+    A base comes before the units that need it, so the first unit that is here without its base is
+    here in vain whatever comes later.
+    """
+    while True:
+        fitting = np.zeros(len(base), np.bool_)
+        fitting[order[fit_one_by_one(room, together[order])]] = True
+        in_vain = fitting[order] & ~fitting[base[order]]
+        if not in_vain.any():
+            return fitting
+        first = base[order[in_vain.argmax()]]
+        order = order[(base[order] != first) | (order == first)]
 
 
 def _of_units(unit: IntArray, values: IntArray, number: int, of_two: np.ufunc) -> IntArray:

@@ -310,9 +310,9 @@ class ReclaimRule:
         leaves, requests = of_shape[running.codes], each[running.codes]
         all_used = self._used(preemptor)
         staying = np.flatnonzero(~running.leaving)
-        line = Line(leaves, requests, running.priorities, running.starts, order.units)
+        line = Line(leaves, requests, running.priorities, running.starts, order.units, order.bases)
         line = line.within(staying)
-        claims = self._claims(preemptor, line, row)
+        claims = self._claims(preemptor, line, row, order)
         givers = sorted(self._givers(preemptor, row, claims, all_used), key=_deserves_least)
         guarantees = Guarantees(structure, structure.guaranteed, line)
         own, spare = np.zeros((2, len(running)), np.bool_)
@@ -345,7 +345,7 @@ class ReclaimRule:
             row, leaves, requests, used, givers, own, candidates, spare, surplus, stays, guarantees
         )
 
-    def _claims(self, preemptor: Preemptor, line: Line, row: int) -> BoolArray:
+    def _claims(self, preemptor: Preemptor, line: Line, row: int, order: YieldOrder) -> BoolArray:
         """(k,) by link of the preemptor's chain, whether a guarantee covers the preemptor.
 
         Others that are nominated stand before it.
@@ -354,17 +354,19 @@ class ReclaimRule:
         guaranteed = queues.shares().guaranteed
         if not guaranteed[list(chain)].any():
             return np.zeros(len(chain), np.bool_)
-        others = [
-            (queues.leaf(p), queues.requests(p), p.priority) for p in self._nominated(preemptor)
-        ]
+        pods = [*self._nominated(preemptor), preemptor.pods[0]]
+        others = [(queues.leaf(p), queues.requests(p), p.priority) for p in pods[:-1]]
         others.append((row, self._needed(preemptor).tolist(), preemptor.priority))
         number = len(others)
+        units = line.units.max(initial=-1) + 1 + np.arange(number)
+        bases = [order.base_of(pod) for pod in pods]
         waiting = Line(
             np.array([leaf for leaf, _, _ in others], np.int64),
             np.array([requests for _, requests, _ in others], np.int64),
             np.array([priority for _, _, priority in others], np.int64),
             np.full(number, NOT_STARTED),
-            line.units.max(initial=-1) + 1 + np.arange(number),
+            units,
+            np.where([base is None for base in bases], units, [base or 0 for base in bases]),
         )
         of_tree = queues.structure.is_below(chain[-1])[line.leaves] & (line.leaves != NO_QUEUE)
         line = line.within(np.flatnonzero(of_tree))

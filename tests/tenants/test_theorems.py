@@ -1,0 +1,140 @@
+"""What is promised to tenants (docs/decisions/0030), whatever happens.
+
+Pods and groups come and end, nodes are lost, closed and come back, Queues change. After
+each change the scheduler goes on until nobody moves any more, and then all of this holds. Every
+eviction on the way is judged by the rules (`tests.tenants.played`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from tests.properties import length
+from tests.tenants.played import GPU, Played, counted, trees
+from tests.tenants.rules import CPU, Asked, Tenant
+
+NODES = ("n0", "n1", "n2")
+AMOUNTS = st.fixed_dictionaries(
+    {CPU: st.sampled_from([1, 1, 2, 3])}, optional={GPU: st.sampled_from([1, 2, 4])}
+)
+MOST = 20
+"""Pods in the world."""
+
+
+class TheoremsMachine(RuleBasedStateMachine):
+    """Changes, one after the other."""
+
+    @initialize(
+        tree=trees(),
+        runtime=st.sampled_from([0, 0, 0, 20]),
+        first=st.lists(st.builds(Asked, st.just(""), st.just(""), AMOUNTS), min_size=1, max_size=2),
+    )
+    def begin(self, tree: list[Tenant], runtime: int, first: list[Asked]) -> None:
+        self.tree = [replace(tenant, min_runtime=runtime) for tenant in tree]
+        parents = {tenant.parent for tenant in tree}
+        self.leaves = sorted(tenant.name for tenant in tree if tenant.name not in parents)
+        self.groups: dict[str, str] = {}
+        self.played = Played({"n0": {CPU: 5, GPU: 4}, "n1": {CPU: 4, GPU: 8}}, self.tree)
+        for one in first:
+            for _ in range(6):
+                self.played.come(counted(replace(one, tenant=self.leaves[0])))
+            self.settles()
+
+    @precondition(lambda self: len(self.played.world.pods) < MOST)
+    @rule(
+        data=st.data(),
+        amounts=AMOUNTS,
+        number=st.sampled_from([1, 2, 4, 6]),
+        priority=st.sampled_from([0, 0, 0, 5]),
+        protected=st.sampled_from([False, False, True]),
+    )
+    def pods_come(
+        self,
+        data: st.DataObject,
+        amounts: dict[str, int],
+        number: int,
+        priority: int,
+        protected: bool,
+    ) -> None:
+        tenant = data.draw(st.sampled_from(self.leaves))
+        for _ in range(number):
+            pod = Asked("", tenant, amounts, priority, is_protected=protected)
+            self.played.come(counted(pod))
+        self.settles()
+
+    @precondition(lambda self: len(self.played.world.pods) < MOST)
+    @rule(
+        data=st.data(),
+        amounts=AMOUNTS,
+        minimum=st.integers(2, 3),
+        more=st.integers(0, 2),
+    )
+    def a_group_comes(
+        self, data: st.DataObject, amounts: dict[str, int], minimum: int, more: int
+    ) -> None:
+        tenant = data.draw(st.sampled_from(self.leaves))
+        name = f"g{len(self.groups)}"
+        self.groups[name] = tenant
+        self.played.set_group(name, tenant, minimum)
+        for _ in range(minimum + more):
+            self.played.come(counted(Asked("", tenant, amounts, group=name)))
+        self.settles()
+
+    @precondition(lambda self: self.played.world.pods)
+    @rule(data=st.data())
+    def a_pod_ends(self, data: st.DataObject) -> None:
+        pods = sorted(self.played.world.pods)
+        self.played.end(data.draw(st.sampled_from(pods)))
+        self.settles()
+
+    @rule(name=st.sampled_from(NODES), gpus=st.sampled_from([0, 4, 8]), closed=st.booleans())
+    def a_node_is_there_or_takes_no_more(self, name: str, gpus: int, closed: bool) -> None:
+        has = self.played.world.nodes.get(name, {}).get(GPU, gpus)
+        self.played.set_node(name, {CPU: 5, GPU: has}, closed=closed)
+        self.settles()
+
+    @precondition(lambda self: self.played.world.nodes)
+    @rule(data=st.data())
+    def a_node_is_lost(self, data: st.DataObject) -> None:
+        self.played.lose_node(data.draw(st.sampled_from(sorted(self.played.world.nodes))))
+        self.settles()
+
+    @rule(data=st.data(), weight=st.integers(0, 3), amount=st.integers(0, 4))
+    def a_queue_changes(self, data: st.DataObject, weight: int, amount: int) -> None:
+        number = data.draw(st.integers(0, len(self.tree) - 1))
+        tenant = self.tree[number]
+        guaranteed = {r: min(amount, tenant.limit.get(r, amount)) for r in tenant.guaranteed}
+        if tenant.reclaimable:
+            self.tree[number] = replace(tenant, weight=weight, guaranteed=guaranteed)
+            self.played.set_tenant(self.tree[number])
+            self.settles()
+
+    def settles(self) -> None:
+        """It does, and then the theorems hold."""
+        played, world = self.played, self.played.world
+        begin, pods = played.evictions, len(world.pods)
+        decisions = played.settle()
+        # It ends, and soon: a guarantee is kept within as many decisions.
+        assert played.evictions - begin <= pods
+        assert decisions <= 4 * pods
+        assert not played.nominated()
+        # Nothing is nobody's
+        of = world.divided()
+        assert played.shares() == of.whole
+        for r in world.resources:
+            roots = [name for name, tenant in world.tenants.items() if not tenant.parent]
+            room = sum(world.room(node, r) for node in world.nodes)
+            needs = sum(world.needs(root)[r] for root in roots)
+            assert sum(of.whole[root][r] for root in roots) == min(room, needs)
+        for pod in world.waiting():
+            assert not world.fits(pod), f"{pod} has room"
+            # A guarantee is kept
+            if any(world.claims(pod, link, of) for link in world.chain(pod.tenant)):
+                sets = world.sets(pod)
+                assert not sets, f"{pod} is guaranteed what it waits for: {sets}"
+
+
+TheoremsMachine.TestCase.settings = length(30, steps=10)
+TestTheorems = TheoremsMachine.TestCase
