@@ -17,7 +17,7 @@ from itertools import islice
 
 from bayplan.api.pod import Pod
 from bayplan.cache.amounts import Rows, add_amounts
-from bayplan.cache.queue_tree import QueueTree
+from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
 from bayplan.plugins.fair_share.promised import Promised
 
 _Users = tuple[str, ...]
