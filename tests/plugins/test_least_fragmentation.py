@@ -76,17 +76,20 @@ def judged(site: Site, ask: Ask, typical: dict[Ask, Fraction], grain: Fraction) 
     """The score of a node for a Pod; None where the Pod does not fit."""
     if not site.left:
         return 47
-    after, missing = list(site.left), ask.gpus
+    after, missing, full = list(site.left), ask.gpus, Fraction(0)
     for i, part in enumerate(after):
         if missing and part >= ask.part:
             after[i] -= ask.part
             missing -= 1
+            full += (1 - Fraction(after[i], WHOLE)) / ask.gpus
     free = site.cpu - site.used
     if missing or free < ask.cpu:
         return None
     gain = stranded(free, site.left, site, typical) - stranded(free - ask.cpu, after, site, typical)
     step = min(max(floor(gain / grain) + 10, 0), 20)
     used = 1 - Fraction(sum(after), WHOLE * len(after))
+    if ask.gpus and ask.part < WHOLE:
+        used = (used + full) / 2
     return floor((step + min(used, Fraction(999, 1000))) * 100 / 21)
 
 

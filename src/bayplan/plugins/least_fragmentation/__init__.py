@@ -6,7 +6,9 @@ how much that becomes less, in devices, mostly a negative number. Of nodes with 
 those are better whose devices are fuller. Both are one number::
 
     step  = gain / grain, rounded down, plus 10, from 0 to 20
-    score = (step + share of the node's devices in use with the Pod) x 100 / 21, rounded down
+    full  = share of the node's devices in use with the Pod; for a Pod that takes parts of devices,
+            the mean of that and of how full these devices are with it
+    score = (step + full) x 100 / 21, rounded down
 
 The gain is an estimate, so it is rounded: differences below the grain say less than how full nodes
 are. Nodes that have none of the resources are as good as a Pod without any effect: 47.
@@ -93,7 +95,10 @@ class LeastFragmentation(Plugin, ScoreNodes, ExplainsScore):
 
     def _scored(self, effect: Effect) -> IntArray:
         size = np.maximum(effect.size, 1.0)
-        used = np.clip(1 - effect.left / size, 0.0, _FULL) * (effect.size > 0)
+        used = 1 - effect.left / size
+        if effect.full is not None:
+            used = np.where(np.isnan(effect.full), used, (used + effect.full) / 2)
+        used = np.clip(used, 0.0, _FULL) * (effect.size > 0)
         step = np.clip(
             np.floor((effect.before - effect.after) / self._grain + ROUNDING), -_STEPS, _STEPS
         )
@@ -111,5 +116,5 @@ class LeastFragmentation(Plugin, ScoreNodes, ExplainsScore):
         return [
             f"{names[row]}: {before:.2f} of {size:g} devices stranded, {after:.2f} with the Pod; "
             f"{size - left:g} in use with it"
-            for row, size, before, after, left in zip(rows.tolist(), *effect, strict=True)
+            for row, size, before, after, left in zip(rows.tolist(), *effect[:4], strict=True)
         ]

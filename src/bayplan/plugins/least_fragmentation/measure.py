@@ -66,25 +66,34 @@ class Room:
         total: FloatArray = self.whole + self.shares.sum(axis=1)
         return total
 
-    def place(self, cpu: int, count: int, share: FloatArray) -> None:
+    def place(self, cpu: int, count: int, share: FloatArray) -> FloatArray | None:
         """Put a Pod on every node.
 
         Args:
             cpu: milli-CPU that it asks for.
             count: devices that it asks for: the first ones that have enough left.
             share: what it asks for of each device, by kind.
+
+        Returns:
+            How full the devices are that the Pod takes parts of, 0 to 1, NaN where it takes whole
+            ones, ``(n,)``; None where it does so everywhere.
         """
         self.cpu -= cpu
         if not count:
-            return
-        chosen: IntArray | int = 0
-        if self.shares.shape[1]:
-            part = share[self.kind][:, None]
-            fits = self.shares >= part - ROUNDING
-            taken = fits & (fits.cumsum(axis=1) <= count)
-            self.shares -= taken * part
-            chosen = taken.sum(axis=1)
+            return None
+        if not self.shares.shape[1]:
+            self.whole = np.maximum(self.whole - count, 0.0)
+            return None
+        part = share[self.kind]
+        fits = self.shares >= part[:, None] - ROUNDING
+        taken = fits & (fits.cumsum(axis=1) <= count)
+        self.shares -= taken * part[:, None]
+        chosen = taken.sum(axis=1)
         self.whole = np.maximum(self.whole - (count - chosen), 0.0)
+        if share.min() >= 1.0:
+            return None
+        left = (self.shares * taken).sum(axis=1) / np.maximum(chosen, 1)
+        return np.where((part < 1.0) & (chosen > 0), 1.0 - left, np.nan)
 
 
 @dataclass(frozen=True, slots=True)

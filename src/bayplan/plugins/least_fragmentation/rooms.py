@@ -56,12 +56,15 @@ class Effect(NamedTuple):
         before: how much of its room is stranded without the Pod.
         after: the same with the Pod.
         left: the room with the Pod.
+        full: how full the devices are that the Pod takes parts of, from 0 to 1, where it does; else
+            NaN. None where no node has such devices.
     """
 
     size: FloatArray
     before: FloatArray
     after: FloatArray
     left: FloatArray
+    full: FloatArray | None
 
 
 class Rooms:
@@ -92,6 +95,7 @@ class Rooms:
         self._shares: list[DeviceShares | None] = []
         self._members: list[list[TypicalPod]] = []
         self._types: list[Types] = []
+        self._share_of: dict[tuple[int, Capacity], FloatArray] = {}
         self._runs: list[BoolArray] = []
         self._grounds: list[Ground] = []
 
@@ -138,6 +142,7 @@ class Rooms:
 
     def _compile(self) -> None:
         self._members, self._types = [], []
+        self._share_of.clear()
         for index, shares in enumerate(self._shares):
             asking = {t: w for t, w in self.typical.types.items() if t.demand.devices[index].number}
             devices = [typical.demand.devices[index] for typical in asking]
@@ -197,14 +202,19 @@ class Rooms:
 
     def effect(self, demand: Demand, grounds: Iterable[Ground]) -> Effect:
         """What a Pod does to nodes; it is put on every node of ``grounds``."""
-        effects = []
+        effects, full = [], None
         for index, ground in enumerate(grounds):
             devices = demand.devices[index]
-            share = _table(self._shares[index], [devices.capacity])[:, 0]
-            ground.room.place(demand.cpu, devices.number, share)
+            share = self._share_of.get((index, devices.capacity))
+            if share is None:
+                share = _table(self._shares[index], [devices.capacity])[:, 0]
+                self._share_of[index, devices.capacity] = share
+            filled = ground.room.place(demand.cpu, devices.number, share)
+            full = filled if full is None else full
             after = self._types[index].stranded(ground.room)
             effects.append((ground.size, ground.stranded, after, ground.room.total()))
-        return Effect(*(sum(parts[1:], parts[0]) for parts in zip(*effects, strict=True)))
+        size, before, after, left = (sum(p[1:], p[0]) for p in zip(*effects, strict=True))
+        return Effect(size, before, after, left, full)
 
 
 def _table(shares: DeviceShares | None, levels: list[Capacity]) -> FloatArray:
