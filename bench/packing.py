@@ -24,6 +24,7 @@ own Pods find no node.
 
 from __future__ import annotations
 
+import heapq
 import json
 import random
 import statistics
@@ -181,14 +182,12 @@ class Run:
         given: percent of the GPUs, when 100 and 130 % had been asked for.
         stranded: percent of the GPUs.
         left_out: Pods by size.
-        asked: Pods by size.
         micros: CPU time of a decision.
     """
 
     given: list[float] = field(default_factory=list)
     stranded: float = 0.0
     left_out: Counter[str] = field(default_factory=Counter)
-    asked: Counter[str] = field(default_factory=Counter)
     micros: float = 0.0
 
 
@@ -244,6 +243,8 @@ class PackingWorld(CoreWorld):
         return pod, self.client.bound > before
 
     def _seen(self, pod: TracePod, bound: Pod) -> None:
+        if pod.name in self._bound:
+            return
         self._bound[pod.name] = bound
         self.ledger.cpu[self.ledger.row[bound.node_name]] -= pod.cpu
         if pod.gpus and not self._shares:
@@ -407,7 +408,6 @@ def pack(
             cpu += process_time() - started
             assert decided is not None, "a Pod has just come"
             pod, bound = decided
-            run.asked[pod.size] += 1
             run.left_out[pod.size] += not bound
             given += pod.demand * bound
             if asked < trace.capacity <= asked + pod.demand:
@@ -419,64 +419,171 @@ def pack(
     return run
 
 
+def compact(
+    trace: Trace, pods: Sequence[TracePod], policy: str, seed: int, *, shares: bool
+) -> float:
+    """How many nodes may go until more than 1 % of the Pods find none, in percent."""
+    order = shuffled(trace.nodes, seed)
+    coming = list(pods)
+    random.Random(seed).shuffle(coming)
+
+    def fits(nodes: int) -> bool:
+        random.seed(seed)
+        world = PackingWorld(order[:nodes], pods, policy, shares=shares)
+        world.arrive(coming)
+        left_out = 0
+        while (decided := world.decide()) is not None:
+            left_out += not decided[1]
+            if left_out > MOST_LEFT_OUT * len(coming):
+                return False
+        return True
+
+    few, enough = 0, len(order)
+    if not fits(enough):
+        return 0.0
+    while enough - few > max(1, len(order) // 200):
+        middle = (few + enough) // 2
+        few, enough = (few, middle) if fits(middle) else (middle, enough)
+    return (1 - enough / len(order)) * 100
+
+
+@dataclass
+class Waits:
+    """Seconds that Pods waited for a node, by size, without those of the first fifth."""
+
+    by_size: dict[str, list[float]] = field(default_factory=dict)
+
+    def of(self, *sizes: str) -> list[float]:
+        """All of these sizes."""
+        return [wait for size in sizes for wait in self.by_size.get(size, [0.0])]
+
+
+def wait(
+    trace: Trace, pods: Sequence[TracePod], policy: str, seed: int, *, shares: bool, load: float
+) -> Waits:
+    """Pods come at a steady rate and end, on a tenth of the nodes.
+
+    They are so many that each GPU is given out several times.
+    """
+    random.seed(seed)
+    nodes = shuffled(trace.nodes, seed)[: max(1, len(trace.nodes) // 10)]
+    coming = [replace(pod, seconds=min(pod.seconds, LONGEST)) for pod in pods]
+    random.Random(seed).shuffle(coming)
+    work = sum(pod.demand * pod.seconds for pod in coming)
+    step = work / (load * WHOLE * sum(node.gpus for node in nodes)) / len(coming)
+    world = PackingWorld(nodes, pods, policy, shares=shares)
+    start = world.clock.time
+    arrived = {pod.name: start + i * step for i, pod in enumerate(coming)}
+    counted = {pod.name for pod in coming[len(coming) // 5 :]}
+    waiting = dict.fromkeys(arrived)
+    waits = Waits()
+    events = [(when, i, coming[i], True) for i, when in enumerate(arrived.values())]
+    heapq.heapify(events)
+    last = start + len(coming) * step
+    while events and events[0][0] <= last:
+        world.clock.time, number, pod, comes = heapq.heappop(events)
+        if comes:
+            world.arrive([pod])
+        else:
+            world.end(pod)
+        while (decided := world.decide()) is not None:
+            placed, bound = decided
+            if bound:
+                del waiting[placed.name]
+                end = world.clock.time + placed.seconds
+                heapq.heappush(events, (end, len(coming) + number, placed, False))
+                if placed.name in counted:
+                    waited = world.clock.time - arrived[placed.name]
+                    waits.by_size.setdefault(placed.size, []).append(waited)
+    for pod in coming:
+        if pod.name in waiting and pod.name in counted:
+            waits.by_size.setdefault(pod.size, []).append(last - arrived[pod.name])
+    return waits
+
+
 def main(
     trace: Annotated[
-        Path | None,
-        typer.Option(envvar="TRACE", help="A folder; else one like openb."),
+        Path | None, typer.Option(envvar="TRACE", help="A folder; else one like openb.")
     ] = None,
     seeds: Annotated[int, typer.Option(envvar="SEEDS", min=1)] = 3,
     policies: Annotated[str, typer.Option(envvar="POLICIES")] = ",".join(POLICIES),
     lists: Annotated[str, typer.Option(envvar="LISTS", help="Lists of Pods; all if empty.")] = "",
+    kinds: Annotated[str, typer.Option(envvar="KINDS")] = "shares,whole",
+    load: Annotated[
+        float, typer.Option("--waiting", envvar="WAITING", help="Pods end, at this load.")
+    ] = 0.0,
     *,
     known: Annotated[
         bool, typer.Option(envvar="KNOWN", help="All Pods are in the queue from the start.")
     ] = False,
+    fewer: Annotated[
+        bool, typer.Option("--compact", envvar="COMPACT", help="How many nodes may go?")
+    ] = False,
 ) -> None:
     """Print the tables."""
     data = read(trace) if trace else synthetic(FIRST_SEED)
-    for name, pods in data.pods.items():
-        if lists and name not in lists.split(","):
-            continue
-        for kind in ("shares", "whole"):
-            table = _table(f"{name}, {kind}")
+    numbers = range(FIRST_SEED, FIRST_SEED + seeds)
+    for name in lists.split(",") if lists else data.pods:
+        for kind in kinds.split(","):
+            shares = kind == "shares"
+            pods = data.pods[name] if shares else whole(data.pods[name])
+            rows: list[list[str]] = []
             for policy in policies.split(","):
-                runs = [
-                    pack(
-                        data,
-                        pods if kind == "shares" else whole(pods),
-                        policy,
-                        FIRST_SEED + i,
-                        shares=kind == "shares",
-                        known=known,
-                    )
-                    for i in range(seeds)
-                ]
-                _add(table, policy, runs)
-            console.print(table)
+                if fewer:
+                    gone = [compact(data, pods, policy, n, shares=shares) for n in numbers]
+                    rows.append([policy, *(f"{each:.1f}" for each in gone)])
+                elif load:
+                    some = [wait(data, pods, policy, n, shares=shares, load=load) for n in numbers]
+                    rows.append([policy, *_waited(some)])
+                else:
+                    runs = [
+                        pack(data, pods, policy, n, shares=shares, known=known) for n in numbers
+                    ]
+                    rows.append([policy, *_packed(runs)])
+            gone_by_seed = [f"% gone, {n}" for n in numbers]
+            head = gone_by_seed if fewer else WAITED if load else PACKED
+            _print(f"{name}, {kind}", head, rows)
 
 
 FIRST_SEED = 42
 SIZES = ("cpu", "shared", "1 GPU", "2 GPU", "4 GPU", "8 GPU")
 
 
-def _table(title: str) -> Table:
-    table = Table(title=title, title_justify="left")
-    for name in ("policy", "at 100 %", "at 130 %", "stranded", *SIZES, "us a Pod"):
-        table.add_column(name, justify="left" if name == "policy" else "right")
-    return table
+PACKED = ["at 100 %", "at 130 %", "stranded", *SIZES, "us a Pod"]
+WAITED = ["mean s", "95th s", "mean s of 8 GPU", "waited > 60 s, %"]
 
 
-def _add(table: Table, policy: str, runs: Sequence[Run]) -> None:
+def _packed(runs: Sequence[Run]) -> list[str]:
     def mean(values: Iterable[float]) -> float:
         return statistics.fmean(values)
 
-    table.add_row(
-        policy,
+    return [
         *(f"{mean(run.given[i] for run in runs):.2f}" for i in (0, 1)),
         f"{mean(run.stranded for run in runs):.2f}",
         *(f"{mean(run.left_out[size] for run in runs):.0f}" for size in SIZES),
         f"{mean(run.micros for run in runs):.0f}",
-    )
+    ]
+
+
+def _waited(runs: Sequence[Waits]) -> list[str]:
+    every = sorted(wait for run in runs for wait in run.of(*SIZES))
+    large = [wait for run in runs for wait in run.of(SIZES[-1])]
+    return [
+        f"{statistics.fmean(every):.0f}",
+        f"{every[len(every) * 95 // 100]:.0f}",
+        f"{statistics.fmean(large):.0f}",
+        f"{sum(wait > 60 for wait in every) / len(every) * 100:.1f}",
+    ]
+
+
+def _print(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    table = Table(title=title, title_justify="left")
+    table.add_column("policy")
+    for name in head:
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
 
 
 if __name__ == "__main__":
