@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import copy
+import re
+from pathlib import Path
 
 import pytest
 from tests.simulation.support import entry
 
+import bayplan
 from bayplan.simulation.admission import by_kind
-from bayplan.simulation.checks import note_dangling, usable, well_formed
+from bayplan.simulation.checks import OWN_KEYS, note_dangling, usable, well_formed
 from bayplan.simulation.file_kinds import READABLE
 from bayplan.simulation.files import Entry, Notes, Readable, read_entries
 
@@ -217,3 +220,23 @@ def test_custom_resources_are_checked_like_the_rest(text: str, note: str) -> Non
 def test_pods_with_a_generated_name_are_numbered() -> None:
     pods = [entry("{kind: Pod, metadata: {generateName: x-}}") for _ in range(2)]
     assert [pod.name for pod in well_formed(pods, Notes())] == ["x-0", "x-1"]
+
+
+@pytest.mark.parametrize("part", ["labels", "annotations"])
+def test_a_key_of_our_own_that_nobody_reads_is_noted_with_the_one_that_was_meant(part: str) -> None:
+    keys = "{bayplan.dev/requierd-topology: rack, other/x: y, bayplan.dev/sub-group: a}"
+    text = f"{{kind: Pod, metadata: {{name: p, {part}: {keys}}}}}"
+    _, notes = usable_of(text)
+    meant = 'is "bayplan.dev/required-topology" meant?'
+    wrong = "bayplan.dev/requierd-topology: bayplan reads no such key"
+    assert notes == [f"f: Pod p: metadata.{part}.{wrong}, {meant}"]
+
+
+def test_every_key_of_our_own_that_the_code_names_is_known() -> None:
+    source = Path(bayplan.__file__).parent
+    named = {
+        key
+        for path in source.rglob("*.py")
+        for key in re.findall(r"bayplan\.dev/[a-z-]{2,}", path.read_text())
+    }
+    assert named - {"bayplan.dev/preemptible"} == {*OWN_KEYS} - {"bayplan.dev/preemptible"}

@@ -6,6 +6,7 @@ fields. Objects that the API server would refuse are left out and reported.
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -18,6 +19,17 @@ from bayplan.simulation.files import Entry, Notes
 from bayplan.simulation.schema import UnusableError, schema
 
 DEFAULT_NAMESPACE = "default"
+OWN_PREFIX = "bayplan.dev/"
+OWN_KEYS = (
+    "bayplan.dev/expected-duration",
+    "bayplan.dev/preemptible",
+    "bayplan.dev/preferred-topology",
+    "bayplan.dev/required-topology",
+    "bayplan.dev/sub-group",
+    "bayplan.dev/sub-groups",
+    "bayplan.dev/user",
+)
+"""Labels and annotations that bayplan reads; what else has the prefix may be a typing error."""
 _COUNTED = frozenset({POD, NODE, *MAKE_PODS})
 """Without one of these the answer is not for all Pods."""
 
@@ -87,6 +99,14 @@ def check_fields(entry: Entry, notes: Notes) -> None:
         for unknown in fields.check(name, entry.data):
             place = f"{entry.where or notes.file}: {_title(entry)}"
             notes.unknown_field(entry.kind.name, unknown, place)
+    for part in ("labels", "annotations"):
+        for key in entry.meta.get(part) or ():
+            if key.startswith(OWN_PREFIX) and key not in OWN_KEYS:
+                close = difflib.get_close_matches(key, OWN_KEYS, 1)
+                meant = f', is "{close[0]}" meant?' if close else ""
+                place = f"{entry.where or notes.file}: {_title(entry)}"
+                text = f"metadata.{part}.{key}: bayplan reads no such key{meant}"
+                notes.unknown_field(entry.kind.name, text, place)
     if not entry.name:
         raise UnusableError("is missing", "metadata", "name")
 
