@@ -67,6 +67,8 @@ class World:
         """These profiles decide from now on."""
         if self.cache.groups.infer(profiles.policy.inferred_groups):
             self.queue.groups.recount(self.cache.pods(), self.cache.is_assumed)
+        services = [framework.services for framework in profiles.values()]
+        self.queues.adopt(next((s.past_use for s in services if s.past_use is not None), None))
         self.queue.adopt(profiles.policy)
         self.handlers.adopt(frozenset(profiles))
 

@@ -136,3 +136,53 @@ def test_what_is_left_out_of_a_file_is_said(tmp_path: Path) -> None:
     said = run("-f", str(path), exit_code=1)
     assert "Pod p: spec.containers: Expected `array`, got `int`; left out" in said
     assert "UnknownParent" in said
+
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - schedulerName: bayplan
+    plugins:
+      multiPoint: {enabled: [{name: FairShare}]}
+      postFilter: {enabled: [{name: FairShare}]}
+      podGroupPostFilter: {enabled: [{name: FairShare}]}
+    pluginConfig:
+      - name: FairShare
+        args: {pastUse: {halfLife: 24h}}
+"""
+TENANTS = """
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: "8", memory: 8Gi, pods: "110"}}
+---
+apiVersion: bayplan.dev/v1alpha1
+kind: Queue
+metadata: {name: a}
+spec: {weight: 2, namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: x}}}
+---
+apiVersion: bayplan.dev/v1alpha1
+kind: Queue
+metadata: {name: b}
+spec: {weight: 2}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p, namespace: x}
+spec: {nodeName: n1, containers: [{name: c, image: i, resources: {requests: {cpu: "8"}}}]}
+status: {phase: Running, startTime: "2020-01-01T00:00:00Z"}
+"""
+
+
+def test_with_a_configuration_past_use_is_estimated(tmp_path: Path) -> None:
+    file, config = tmp_path / "tenants.yaml", tmp_path / "config.yaml"
+    file.write_text(TENANTS, encoding="utf-8")
+    config.write_text(CONFIG, encoding="utf-8")
+    a, b = msgspec.json.decode(run("-f", str(file), "--config", str(config), "-o", "json"))
+    past = [(q["resources"]["cpu"]["pastUse"], q["resources"]["cpu"]["weight"]) for q in (a, b)]
+    assert past == [(8000, 1.0), (0, 2.0)]
+    head, _, of_a, *_ = run("-f", str(file), "--config", str(config)).splitlines()
+    assert head.split()[-3:] == ["past", "use", "weight"]
+    assert of_a.split()[-2:] == ["8", "1"]
+    assert "past use" not in run("-f", str(file))

@@ -16,6 +16,7 @@ from bayplan.app.feed import Feed
 from bayplan.app.leadership import Leadership
 from bayplan.app.reload import Reloader
 from bayplan.cache.queue_tree import QueueTree
+from bayplan.cache.queue_tree.past_use import Past
 from bayplan.cache.queue_tree.report import amounts
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.event_recorder import EventRecorder
@@ -98,11 +99,20 @@ def _expose_queues(metrics: Metrics, queues: QueueTree) -> None:
 
         return values
 
+    def past(value: Callable[[Past, int], float]) -> Callable[[], Values]:
+        def values() -> Values:
+            shown = {} if queues.past_use is None else queues.past_use.shown
+            return {key: value(its, 1000 if key[1] == "cpu" else 1) for key, its in shown.items()}
+
+        return values
+
     metrics.poll(polled.QUEUE_USED, column("used"))
     metrics.poll(polled.QUEUE_DEMAND, column("demand"))
     metrics.poll(polled.QUEUE_SHARE, column("share"))
     metrics.poll(polled.QUEUE_GUARANTEED, column("guaranteed"))
     metrics.poll(polled.QUEUE_LIMIT, column("limit"))
+    metrics.poll(polled.QUEUE_PAST_USE, past(lambda its, unit: its.use / unit))
+    metrics.poll(polled.QUEUE_WEIGHT, past(lambda its, _: its.weight))
     metrics.poll(polled.QUEUE_DIFFERENCE, lambda: {(): queues.difference})
 
 

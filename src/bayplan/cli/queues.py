@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -13,9 +14,12 @@ from rich.console import Console
 from bayplan.api import quantity
 from bayplan.api.kinds import NAMESPACE, NODE, POD, QUEUE, Kind
 from bayplan.api.meta import ObjectFault
+from bayplan.app.sources import Sources
+from bayplan.cache.queue_tree.past_use import PastUse
 from bayplan.cache.queue_tree.report import Amounts, QueueReport, percent, reports
 from bayplan.cli import live, offline, plugins
 from bayplan.cli.offline import Output
+from bayplan.config.args import FairShareArgs
 from bayplan.inbox.messages import Replaced
 from bayplan.simulation import load_cluster
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
@@ -23,7 +27,7 @@ from bayplan.telemetry.instrument import Instrument
 from bayplan.world import World
 
 KINDS = (NODE, NAMESPACE, QUEUE, POD)
-TITLES = (*Amounts._fields, "borrowed", "of share")
+TITLES = (*Amounts._fields, "borrowed", "of share", "past use", "weight")
 _NOTHING = ("", "0", "-")
 
 app = typer.Typer(add_completion=False)
@@ -34,19 +38,24 @@ def queues(
     file: offline.FileOrClusterOption = None,
     kubeconfig: live.KubeconfigOption = None,
     namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
+    config: plugins.ConfigOption = None,
     output: offline.OutputOption = Output.TEXT,
 ) -> None:
     """Say what each Queue has, is entitled to, borrows and waits for.
 
-    Every Pod counts, whichever scheduler it asks for.
+    Every Pod counts, whichever scheduler it asks for. With a --config that
+    has past use count, it is estimated: by what the Pods that are there have
+    used since they started.
     """
     now = time.time()
+    past_use = None if config is None else _past_use(config, now)
     with offline.reporting():
         cluster = load_cluster(file, None, namespace) if file else None
         objects = _listed(kubeconfig) if cluster is None else cluster.objects
     if cluster is not None:
         offline.print_notes(cluster)
     world = _world(objects)
+    world.queues.adopt(past_use)
     if not world.queues.active:
         plugins.unusable("there are no Queues")
     queues = reports(world.queues, now)
@@ -72,6 +81,15 @@ def _world(objects: Mapping[Kind[Any], list[Any]]) -> World:
     for kind in KINDS:
         world.handlers.apply(Replaced(kind, objects.get(kind, [])))
     return world
+
+
+def _past_use(config: Path, now: float) -> PastUse | None:
+    _, effective = plugins.load(Sources(config), elects=False)
+    for profile in effective.profiles:
+        args: FairShareArgs | None = profile.plugin_args.get("FairShare")
+        if args is not None and (past := args.past_use) is not None:
+            return PastUse(past.half_life, past.interval, lambda: now)
+    return None
 
 
 def _print(console: Console, queues: Sequence[QueueReport], faults: Iterable[ObjectFault]) -> None:
@@ -107,12 +125,15 @@ def _lines(state: QueueReport) -> Iterator[tuple[str, list[str]]]:
         values = (*amounts, amounts.borrowed)
         texts = ["-" if v is None else quantity.shown(resource, v) for v in values]
         full = state.saturation.get(resource)
-        yield f"{indent}  {resource}", [*texts, "-" if full is None else percent(full)]
+        past = state.past.get(resource)
+        texts_of_past = (quantity.shown(resource, past.use), f"{past.weight:g}") if past else "--"
+        of_share = "-" if full is None else percent(full)
+        yield f"{indent}  {resource}", [*texts, of_share, *texts_of_past]
     for user, used in state.users.items():
         for resource, amount in used.items():
             cells = [""] * len(TITLES)
             cells[TITLES.index("used")] = quantity.shown(resource, amount)
-            yield f"{indent}  {resource} of {user}", cells
+            yield f"{indent}  {resource} of {user or 'Pods without user'}", cells
 
 
 def _shown(state: QueueReport) -> list[tuple[str, Amounts]]:
@@ -129,6 +150,11 @@ def _age(waited: float) -> str:
     return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
 
 
+def _past(state: QueueReport, resource: str) -> dict[str, float]:
+    past = state.past.get(resource)
+    return {} if past is None else {"pastUse": past.use, "weight": past.weight}
+
+
 def _plain(state: QueueReport, faults: Iterable[ObjectFault]) -> dict[str, Any]:
     """As docs/tenants.md describes it; amounts are milli-CPU, bytes and counts."""
     return {
@@ -141,6 +167,7 @@ def _plain(state: QueueReport, faults: Iterable[ObjectFault]) -> dict[str, Any]:
                 **amounts._asdict(),
                 "borrowed": amounts.borrowed,
                 "saturation": _number(state.saturation.get(name, 0.0)),
+                **_past(state, name),
             }
             for name, amounts in state.amounts.items()
         },

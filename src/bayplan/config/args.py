@@ -213,16 +213,25 @@ class CoschedulingArgs(Wire):
     evict_incomplete_after: Duration = 0.0
 
 
+class PastUseArgs(Wire):
+    """How past use counts: half after each ``half_life``; weights change every ``interval``."""
+
+    half_life: Duration = 7 * 86400.0
+    interval: Duration = 600.0
+
+
 class FairShareArgs(Wire):
     """How queues take turns.
 
     An attempt counts as much as ``attempt_share`` percent of a queue's share, divided by its
     weight. A Pod that has waited for ``ageing`` is ordered as if it had the next higher priority
-    that waits in its queue; 0 switches that off.
+    that waits in its queue; 0 switches that off. ``past_use`` lowers the weights of queues by what
+    they have used before; without it, only the present counts.
     """
 
     attempt_share: Int32 = 1
     ageing: Duration = 0.0
+    past_use: PastUseArgs | None = None
 
 
 class BackfillArgs(Wire):

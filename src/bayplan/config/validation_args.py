@@ -174,6 +174,11 @@ def _(given: args.FairShareArgs, path: str) -> Iterator[FieldError]:
     if not 1 <= given.attempt_share <= 100:
         yield FieldError(f"{path}.attemptShare", "must be from 1 to 100")
     yield from _not_negative(f"{path}.ageing", given.ageing)
+    past = given.past_use
+    if past is not None and past.interval <= 0:
+        yield FieldError(f"{path}.pastUse.interval", "must be greater than 0")
+    if past is not None and past.half_life < past.interval:
+        yield FieldError(f"{path}.pastUse.halfLife", "must not be less than interval")
 
 
 @validate_args.register(args.BackfillArgs)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bayplan.api.meta import ObjectFault
 from bayplan.cache.group_policy import Collects
+from bayplan.cache.queue_tree.past_use import PastUse
 from bayplan.config.args import LoadSource
 from bayplan.framework.effects import Effect
 from bayplan.framework.groups import GroupSource
@@ -23,6 +24,7 @@ class Services:
         group_sources: have Pods placed together; the first one that knows a Pod's group has it. A
             group in the Pod's spec comes before one in its labels.
         turns: decides from which tenant the next Pod comes; None where tenants take no turns.
+        past_use: lowers the weights of tenants by what they have used; None where it does not.
         object_faults: what is wrong with objects of users: all faults there are, and the
             same object as the last time while none comes or goes.
         recounts: compare sums of plugins with a computation from scratch, by plugin: in how many
@@ -35,6 +37,7 @@ class Services:
     def __init__(self) -> None:
         self.group_sources: list[GroupSource] = []
         self.turns: Turns | None = None
+        self.past_use: PastUse | None = None
         self.object_faults: list[Callable[[], Sequence[ObjectFault]]] = []
         self.recounts: dict[str, Callable[[], Mapping[str, int]]] = {}
         self.chores: list[Callable[[], Sequence[Effect]]] = []

@@ -88,6 +88,14 @@ QUEUE_LIMIT = Polled(
     "bayplan_queue_limit", "What a Queue may use at most, where that is limited.",
     ("queue", "resource"),
 )  # fmt: skip
+QUEUE_PAST_USE = Polled(
+    "bayplan_queue_past_use", "What a Queue has used of late, where that counts.",
+    ("queue", "resource"),
+)  # fmt: skip
+QUEUE_WEIGHT = Polled(
+    "bayplan_queue_weight", "The weight of a Queue, lowered by past use, where that counts.",
+    ("queue", "resource"),
+)  # fmt: skip
 QUEUE_DIFFERENCE = Polled(
     "bayplan_queue_usage_difference",
     "Sums of Queues that differed from a count from scratch, at the last dump (SIGUSR2).",

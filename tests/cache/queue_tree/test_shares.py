@@ -53,7 +53,7 @@ class Tree:
             self.levels,
             column(self.need),
             column(self.guaranteed),
-            np.array(self.weight),
+            column(self.weight),
             np.array(self.priority),
             np.array([False]),
         )
@@ -208,7 +208,7 @@ def test_a_thousand_queues_take_a_few_milliseconds() -> None:
     levels = [np.arange(20), np.arange(20, n)]
     demand = random.integers(0, 10**12, (n, r)) * (np.arange(n) >= 20)[:, None]
     guaranteed = random.integers(0, 10**11, (n, r))
-    weight, priority = random.integers(0, 9, n), random.integers(0, 3, n)
+    weight, priority = random.integers(0, 9, (n, 1)), random.integers(0, 3, n)
     limit = np.full((n, r), UNLIMITED)
     started = process_time()
     for _ in range(5):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from bayplan.cache.amounts import UNLIMITED, Sums
+from bayplan.cache.queue_tree.past_use import Past
 from bayplan.cache.queue_tree.structure import Structure
 from bayplan.cache.queue_tree.tree import QueueTree
 
@@ -38,6 +39,7 @@ class QueueReport(NamedTuple):
             much of its share it uses; infinite where it uses something without a share.
         pending: Pods that wait for a node.
         oldest: seconds since the oldest of them was created; None where none waits.
+        past: by resource, what it has used before, where that counts.
         users: where users have limits, what they use of these resources, by user.
     """
 
@@ -47,6 +49,7 @@ class QueueReport(NamedTuple):
     saturation: dict[str, float]
     pending: int
     oldest: float | None
+    past: dict[str, Past]
     users: dict[str, dict[str, int]]
 
 
@@ -68,6 +71,9 @@ def reports(tree: QueueTree, now: float) -> list[QueueReport]:
             pending[row] += 1
             if created is not None:
                 oldest[row] = min(created.timestamp(), oldest.get(row, now))
+    past: dict[str, dict[str, Past]] = defaultdict(dict)
+    for (name, resource), its in tree.past_use.shown.items() if tree.past_use is not None else ():
+        past[name][resource] = its
     users: dict[int, dict[str, dict[str, int]]] = defaultdict(dict)
     for user, amounts_used in sorted(sums.of_users("used_rows").items()):
         users[user.row][user.name] = {
@@ -84,6 +90,7 @@ def reports(tree: QueueTree, now: float) -> list[QueueReport]:
             },
             pending[row],
             now - oldest[row] if row in oldest else None,
+            past[structure.name(row)],
             users[row],
         )
         for row in _in_tree_order(structure)

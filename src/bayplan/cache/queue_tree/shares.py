@@ -134,7 +134,7 @@ def fair_shares(
         levels: see `needs`.
         need: (q, r), from `needs`.
         guaranteed: (q, r).
-        weight: (q,) not negative.
+        weight: (q, r), or (q, 1); not negative.
         priority: (q,).
         divisible: (r,) whether one unit is too little to matter: cores, bytes.
     """
@@ -149,7 +149,7 @@ def fair_shares(
             group,
             need[rows].ravel(),
             guaranteed[rows].ravel(),
-            np.repeat(weight[rows], r),
+            np.broadcast_to(weight[rows], (len(rows), r)).ravel(),
             np.repeat(priority[rows], r),
         )
         for column, found in zip(shares, columns, strict=True):

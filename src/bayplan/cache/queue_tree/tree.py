@@ -25,6 +25,7 @@ from bayplan.cache.amounts import NO_ROW, Amounts, Charge, Rows, Sums, User, add
 from bayplan.cache.cache import Cache
 from bayplan.cache.kept_sums import KeptSums
 from bayplan.cache.node_table import BoolArray, CodedColumn, IntArray
+from bayplan.cache.queue_tree.past_use import PastUse
 from bayplan.cache.queue_tree.shares import Shares, fair_shares, needed_guarantees, needs
 from bayplan.cache.queue_tree.structure import NAMESPACE_TAKEN, Structure
 from bayplan.cache.queued_pods import QueuedPods
@@ -84,7 +85,11 @@ class _Room(NamedTuple):
 
 
 class QueueTree(KeptSums[Structure]):
-    """See the module's docstring."""
+    """See the module's docstring.
+
+    Attributes:
+        past_use: lowers weights by what was used before; None where only the present counts.
+    """
 
     kind = QUEUE
 
@@ -94,9 +99,10 @@ class QueueTree(KeptSums[Structure]):
         """Those that select a namespace; a Pod belongs to the first that takes it."""
         nothing = np.zeros(0, np.int64)
         self._room = _Room(None, nothing, nothing, nothing)
-        self._divided: tuple[object, IntArray, IntArray, IntArray] = None, nothing, nothing, nothing
-        """The sums, the capacity, the demand and the limits that shares were made of last."""
+        self._divided: tuple[object, *tuple[IntArray, ...]] = (None,)
+        """The sums, and the arrays that shares were made of last."""
         self._shares = Shares.none()
+        self.past_use: PastUse | None = None
         self._compared: tuple[object, IntArray] = None, nothing
         """The other faults and the capacity that guarantees were compared with last."""
         self._all_faults: tuple[ObjectFault, ...] = ()
@@ -298,9 +304,10 @@ class QueueTree(KeptSums[Structure]):
         leaves = structure.leaves
         demand = np.zeros_like(sums.share)
         demand[leaves] = sums.demand[leaves]
-        limit = self._limit()
+        limit, weight = self._limit(), self._weight(capacity)
+        made_of = capacity, demand, limit, weight
         of, *before = self._divided
-        if of is sums and all(map(np.array_equal, before, (capacity, demand, limit))):
+        if of is sums and all(map(np.array_equal, before, made_of)):
             return sums
         need = needs(structure.parent, structure.levels, demand, limit)
         self._shares = fair_shares(
@@ -309,13 +316,26 @@ class QueueTree(KeptSums[Structure]):
             structure.levels,
             need,
             needed_guarantees(structure.parent, structure.levels, structure.guaranteed, need),
-            structure.weight,
+            weight,
             structure.priority,
             structure.divisible,
         )
         sums.share = self._shares.whole
-        self._divided = sums, capacity, demand, limit
+        self._divided = sums, *made_of
         return sums
+
+    def adopt(self, past_use: PastUse | None) -> None:
+        """Past use counts from now on, as this one says; or not at all."""
+        if past_use is not None and self.past_use is not None:
+            past_use.go_on_from(self.past_use)
+        self.past_use = past_use
+
+    def _weight(self, capacity: IntArray) -> IntArray:
+        """(q, r), or (q, 1) where it is the same for all resources."""
+        sums, past = self._sums, self.past_use
+        if past is None:
+            return sums.structure.weight[:, None]
+        return past.weights(sums, capacity, self._pods.pods(), self.charge)
 
     def _limit(self) -> IntArray:
         """(q, r) what queues can use at most: no user uses more than a limit allows."""

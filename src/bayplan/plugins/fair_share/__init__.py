@@ -21,6 +21,7 @@ from bayplan.api.workloads import Namespace
 from bayplan.cache.node_table import NodeTable
 from bayplan.cache.pod_groups import Group
 from bayplan.cache.queue_tree import NO_QUEUE
+from bayplan.cache.queue_tree.past_use import PastUse
 from bayplan.config.args import FairShareArgs
 from bayplan.framework.cluster_events import (
     Action,
@@ -106,6 +107,8 @@ class FairShare(
         handle.services.turns = QueueTurns(
             handle.queues, args.attempt_share, args.ageing, handle.now
         )
+        if (past := args.past_use) is not None:
+            handle.services.past_use = PastUse(past.half_life, past.interval, handle.now)
         handle.services.object_faults.append(lambda: handle.queues.known_faults)
 
     def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status:
@@ -234,6 +237,8 @@ class FairShare(
 
     def _wake(self) -> Sequence[Effect]:
         """Who may be entitled to room by what has changed since it was refused."""
+        if self._queues.active and self._queues.past_use is not None:
+            self._queues.refresh_shares()  # what is used now will be past
         pods = self._refusals.round(self._now()) if self._queues.active else ()
         return [TryAgain(self.name, pods)] if pods else []
 
