@@ -144,6 +144,17 @@ def test_a_queue_says_that_guarantees_exceed_the_room_until_there_is_room_again(
         assert [c["type"] for c in objects.conditions()] == ["Ready"]
 
 
+@pytest.mark.parametrize(
+    "conditions", [["x"], [{}], [{"type": "Ready", "status": "True"}], {"a": 1}]
+)
+def test_conditions_that_others_have_written_stop_nobody(conditions: Any) -> None:
+    objects = Objects()
+    objects.queue()
+    raw = make_object(QUEUE, "team").json | {"status": {"conditions": conditions}}
+    objects.watched.put(QUEUE, raw)
+    assert [c["lastTransitionTime"] for c in objects.conditions()] == [BEGAN]
+
+
 def test_a_condition_is_of_the_time_when_it_changed() -> None:
     objects = Objects()
     objects.queue(guaranteed={"cpu": "10"})

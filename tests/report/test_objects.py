@@ -81,6 +81,12 @@ def test_queues_are_told_when_their_guarantees_exceed_the_room() -> None:
     for _ in range(2):
         cluster.remove(gone)
         assert told(cluster) == above
+        cluster.add(make_node("little").capacity(cpu="1"))
+        assert told(cluster) == []  # the same, with other figures
+        cluster.add(more := queue("more", guaranteed={"cpu": 1}))
+        assert told(cluster) == [*above, ("more", "GuaranteedAboveRoom")]
+        cluster.remove(more)
+        assert told(cluster) == above
         cluster.add(gone)
         assert told(cluster) == []
 

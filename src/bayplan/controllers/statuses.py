@@ -108,7 +108,7 @@ def queue_statuses(
             status["oldest"] = _time(round(now - state.oldest))
         before = previous.get(state.name, {}).get("conditions")
         status["conditions"] = [
-            _condition(*fields, before if isinstance(before, list) else (), now)
+            _condition(*fields, _mappings(before), now)
             for fields in _conditions(faults[state.name])
         ]
         statuses[state.name] = status
@@ -127,6 +127,11 @@ def _conditions(faults: Sequence[ObjectFault]) -> Iterator[tuple[str, str, str, 
         yield GUARANTEED_ABOVE_ROOM, "True", NODES_MISSING, _sentences(above)
 
 
+def _mappings(value: object) -> list[StatusFields]:
+    """What of a list are mappings: anybody may have written a status."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
 def _sentences(faults: Sequence[ObjectFault]) -> str:
     return "; ".join(fault.message for fault in faults)
 
@@ -135,16 +140,16 @@ def _condition(
     name: str, status: str, reason: str, message: str, previous: Iterable[StatusFields], now: float
 ) -> StatusFields:
     since = (
-        old["lastTransitionTime"]
+        old.get("lastTransitionTime")
         for old in previous
-        if (old["type"], old["status"]) == (name, status)
+        if (old.get("type"), old.get("status")) == (name, status)
     )
     return {
         "type": name,
         "status": status,
         "reason": reason,
         "message": message,
-        "lastTransitionTime": next(since, _time(now)),
+        "lastTransitionTime": next(since, None) or _time(now),
     }
 
 

@@ -103,8 +103,8 @@ class QueueTree(KeptSums[Structure]):
         """The sums, and the arrays that shares were made of last."""
         self._shares = Shares.none()
         self.past_use: PastUse | None = None
-        self._compared: tuple[object, IntArray] = None, nothing
-        """The other faults and the capacity that guarantees were compared with last."""
+        self._said: object = None
+        """The faults that were put together last, those of the room without their figures."""
         self._all_faults: tuple[ObjectFault, ...] = ()
         super().__init__(cache, cache.objects, queue)
         self._objects.on_change(NAMESPACE, self._namespace_changed)
@@ -134,14 +134,18 @@ class QueueTree(KeptSums[Structure]):
 
     @property
     def known_faults(self) -> tuple[ObjectFault, ...]:
-        """See `bayplan.cache.kept_sums`; with guarantees that exceed the room as of now."""
+        """See `bayplan.cache.kept_sums`; with guarantees that exceed the room.
+
+        While the same queues lack the same the figures stay, or each end of a Pod on a node that is
+        being drained would be told to all of them.
+        """
         if not self.active:
             return super().known_faults
         capacity = self.capacity()
-        faults, of, room = super().known_faults, *self._compared
-        if of is not faults or not np.array_equal(room, capacity):
-            above = self.structure.guaranteed_above(capacity)
-            self._compared, self._all_faults = (faults, capacity), (*faults, *above)
+        faults, above = super().known_faults, self.structure.guaranteed_above(capacity)
+        said = faults, [(fault.regarding, fault.message.partition(":")[0]) for fault in above]
+        if said != self._said:
+            self._said, self._all_faults = said, (*faults, *above)
         return self._all_faults
 
     # Pods
