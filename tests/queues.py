@@ -7,8 +7,8 @@ from typing import Any
 from tests.core_harness import Cluster
 from tests.groups import GATES, Composite
 
-from bayplan.api.kinds import NAMESPACE, QUEUE
-from bayplan.api.queues import Queue
+from bayplan.api.kinds import NAMESPACE, NODE_KIND, QUEUE
+from bayplan.api.queues import NodeKind, Queue
 from bayplan.testing import Builder, Json, PodBuilder, make_object, make_pod
 
 CREATED = "2026-01-01T00:00:{:02d}Z"
@@ -26,6 +26,12 @@ def queue(name: str, namespaces: str = "", created: int = 0, **spec: Any) -> Bui
         names = {"key": "kubernetes.io/metadata.name", "operator": "In"}
         spec["namespaceSelector"] = {"matchExpressions": [{**names, "values": namespaces.split()}]}
     builder = make_object(QUEUE, name).uid(name).spec(**spec)
+    return builder.meta(creationTimestamp=CREATED.format(created))
+
+
+def node_kind(name: str, *, created: int = 0, **labels: str) -> Builder[NodeKind]:
+    """A NodeKind of the nodes with these labels."""
+    builder = make_object(NODE_KIND, name).uid(name).spec(nodeSelector={"matchLabels": labels})
     return builder.meta(creationTimestamp=CREATED.format(created))
 
 

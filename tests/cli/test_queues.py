@@ -49,8 +49,9 @@ def run(*arguments: str, exit_code: int = 0) -> str:
     return result.output
 
 
-def test_the_table_is_the_one_in_the_documentation() -> None:
-    lines = [line.rstrip() for line in run("-f", str(EXAMPLE)).rstrip().split("\n")]
+@pytest.mark.parametrize("folder", [EXAMPLE, EXAMPLE / "kinds"], ids=["queues", "kinds"])
+def test_the_table_is_the_one_in_the_documentation(folder: Path) -> None:
+    lines = [line.rstrip() for line in run("-f", str(folder)).rstrip().split("\n")]
     assert "\n".join(lines) in (ROOT / "docs" / "tenants.md").read_text(encoding="utf-8")
 
 

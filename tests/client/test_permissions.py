@@ -18,6 +18,7 @@ from bayplan.api.kinds import (
     KINDS,
     KUBERNETES_POD_GROUP,
     LEADER_WORKER_SET,
+    NODE_KIND,
     POD_GROUP,
     PRIORITY_CLASS,
     QUEUE,
@@ -62,7 +63,14 @@ def test_the_role_in_the_namespace_is_what_leader_election_asks_for() -> None:
 def test_the_default_configuration_watches_no_kind_of_others() -> None:
     registry = Registry()
     config = resolve_config(default_configuration("bayplan"), registry.known)
-    others = {POD_GROUP, QUEUE, KUBERNETES_POD_GROUP, COMPOSITE_POD_GROUP, TOPOLOGY} | OF_PLUGINS
+    others = {
+        POD_GROUP,
+        QUEUE,
+        NODE_KIND,
+        KUBERNETES_POD_GROUP,
+        COMPOSITE_POD_GROUP,
+        TOPOLOGY,
+    } | OF_PLUGINS
     assert set(registry.kinds(config)) == set(KINDS.values()) - others
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from bayplan import __version__
-from bayplan.api.kinds import POD_GROUP, QUEUE, Kind
+from bayplan.api.kinds import NODE_KIND, POD_GROUP, QUEUE, Kind
 from bayplan.config import IN_TREE, parse_config
 from bayplan.server.options import PROBES, SECURE_PORT
 
@@ -67,7 +67,7 @@ def test_the_configuration_places_groups() -> None:
     assert any(p.name == "Coscheduling" for plugins in profile.plugins.values() for p in plugins)
 
 
-@pytest.mark.parametrize("kind", [POD_GROUP, QUEUE], ids=repr)
+@pytest.mark.parametrize("kind", [POD_GROUP, QUEUE, NODE_KIND], ids=repr)
 def test_the_custom_resource_is_the_one_that_is_watched(kind: Kind[Any]) -> None:
     spec = manifest(f"crds/{kind.plural}.yaml")["spec"]
     version = spec["versions"][0]["name"]

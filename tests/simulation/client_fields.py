@@ -16,7 +16,7 @@ from kubernetes import client
 
 ROOT = Path(__file__).parents[2]
 TARGET = ROOT / "src" / "bayplan" / "simulation" / "fields.json"
-CRDS = ("podgroups", "elasticquotas", "queues")
+CRDS = ("podgroups", "elasticquotas", "queues", "nodekinds")
 ROOTS = {
     "CompositePodGroup": client.V1alpha3CompositePodGroup,
     "CSIDriver": client.V1CSIDriver,

@@ -215,6 +215,9 @@ POD_GROUP = Kind.of(
     scheduling.PodGroup, "scheduling.x-k8s.io/v1alpha1", "podgroups", namespaced=True, optional=True
 )
 QUEUE = Kind.of(queues.Queue, "bayplan.dev/v1alpha1", "queues", namespaced=False, optional=True)
+NODE_KIND = Kind.of(
+    queues.NodeKind, "bayplan.dev/v1alpha1", "nodekinds", namespaced=False, optional=True
+)
 ELASTIC_QUOTA = Kind.of(
     scheduling.ElasticQuota,
     "scheduling.x-k8s.io/v1alpha1",

@@ -80,13 +80,19 @@ def milli(text: Amount) -> int:
     return _ceil(parse(text) * 1000)
 
 
+def base(resource: str) -> str:
+    """The resource of a column ``resource@kind``, see `bayplan.cache.queue_tree.kinds`."""
+    return resource.partition("@")[0]
+
+
 def of(resource: str, text: Amount) -> int:
     """The amount in the unit that the scheduler counts ``resource`` in: milli for cpu."""
-    return milli(text) if resource == "cpu" else value(text)
+    return milli(text) if base(resource) == "cpu" else value(text)
 
 
 def shown(resource: str, amount: int) -> str:
     """``amount``, in the unit of `of`, as a person reads it: cores, or bytes with a suffix."""
+    resource = base(resource)
     if resource == "cpu":
         return f"{amount / 1000:g}"
     if resource not in _BYTES and not resource.startswith("hugepages-"):
@@ -107,6 +113,7 @@ def shown_apart(resource: str, one: int, other: int) -> tuple[str, str]:
 
 def canonical(resource: str, amount: int) -> str:
     """``amount``, in the unit of `of`, exactly and as Kubernetes writes it: 300m, 2, 1536Mi."""
+    resource = base(resource)
     if resource == "cpu":
         return f"{amount}m" if amount % 1000 else str(amount // 1000)
     if amount and (resource in _BYTES or resource.startswith("hugepages-")):

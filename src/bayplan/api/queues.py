@@ -1,4 +1,8 @@
-"""Queue of bayplan.dev/v1alpha1: a tenant, or a group of tenants, and its part of the cluster."""
+"""Kinds of bayplan.dev/v1alpha1.
+
+A Queue is a tenant, or a group of tenants, and its part of the cluster; a NodeKind is a set of
+nodes that Queues can have a part of.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,29 @@ class Order(StrEnum):
     """The oldest Pod first."""
 
 
+class NodeKindPolicy(StrEnum):
+    """Whether Pods may go to nodes of kinds that their queue does not name."""
+
+    PREFERRED = "Preferred"
+    """They may, where they fit on none of those that it names."""
+    REQUIRED = "Required"
+    """They may not."""
+
+
+class KindQuota(Wire, frozen=True):
+    """What a queue has a right to on the nodes of one kind.
+
+    Attributes:
+        name: of the NodeKind.
+        guaranteed: see `QueueSpec`.
+        limit: see `QueueSpec`.
+    """
+
+    name: str = ""
+    guaranteed: Resources = {}
+    limit: Resources = {}
+
+
 class QueueSpec(Wire, frozen=True):
     """What a queue has a right to; every field may be absent.
 
@@ -31,6 +58,8 @@ class QueueSpec(Wire, frozen=True):
         limit: is never exceeded, by resource; what it does not name has no limit.
         user_limit: the same for the Pods of one user.
         user_key: the label that says whose a Pod is; where the Pod has none, the annotation.
+        node_kinds: the kinds of nodes to which Pods go, those that they prefer first.
+        node_kind_policy: whether Pods may go to other nodes, too.
         weight: the queue's part of idle room, relative to its siblings.
         priority: siblings with a higher one get idle room first.
         min_runtime_seconds: a Pod that runs for less is not evicted for another queue.
@@ -48,6 +77,8 @@ class QueueSpec(Wire, frozen=True):
     limit: Resources = {}
     user_limit: Resources = {}
     user_key: str = "bayplan.dev/user"
+    node_kinds: tuple[KindQuota, ...] = ()
+    node_kind_policy: NodeKindPolicy = NodeKindPolicy.PREFERRED
     weight: int = 1
     priority: int = 0
     min_runtime_seconds: int = 0
@@ -80,3 +111,15 @@ class Queue(Object, frozen=True):
     """A Queue."""
 
     spec: QueueSpec = QueueSpec()
+
+
+class NodeKindSpec(Wire, frozen=True):
+    """Which nodes are of the kind; `node_selector` None stands for none."""
+
+    node_selector: LabelSelector | None = None
+
+
+class NodeKind(Object, frozen=True):
+    """A NodeKind."""
+
+    spec: NodeKindSpec = NodeKindSpec()

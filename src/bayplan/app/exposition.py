@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from bayplan import __version__
+from bayplan.api import quantity
 from bayplan.app.api_client import ApiClient
 from bayplan.app.assembly import Core
 from bayplan.app.feed import Feed
@@ -90,7 +91,8 @@ def _expose_queues(metrics: Metrics, queues: QueueTree) -> None:
         def values() -> Values:
             sums = queues.latest
             return {
-                (sums.structure.name(row), resource): value / (1000 if resource == "cpu" else 1)
+                (sums.structure.name(row), resource): value
+                / (1000 if quantity.base(resource) == "cpu" else 1)
                 for row, is_own in enumerate(sums.structure.own)
                 if not is_own
                 for resource, its in amounts(sums, row)

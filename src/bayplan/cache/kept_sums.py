@@ -81,6 +81,8 @@ class KeptSums(ABC, Generic[S]):
         self._sums = Sums(self._new_structure(()))
         self._faults: tuple[ObjectFault, ...] = ()
         self._vectors: dict[int, tuple[Mapping[str, int], Amounts]] = {}
+        self._by_node = False
+        """Whether what a Pod is charged depends on its node."""
         self._charges: dict[tuple[int, int, Sequence[User]], Charge[S]] = {}
         """By the row of the leaf, the id of `Charge.amounts`, and users."""
         self._users: Callable[[int, Pod], Sequence[User]] | None = None
@@ -104,7 +106,10 @@ class KeptSums(ABC, Generic[S]):
 
     @abstractmethod
     def amounts(self, pod: Pod) -> Mapping[str, int]:
-        """What ``pod`` is charged, by resource; the same object for Pods that are alike."""
+        """What ``pod`` is charged, by resource; the same object for Pods that are alike.
+
+        And are on the same node, where `_by_node` says that it matters.
+        """
 
     @abstractmethod
     def _is_leaving(self, pod: Pod) -> bool:
@@ -168,7 +173,9 @@ class KeptSums(ABC, Generic[S]):
 
     def requests(self, pod: Pod) -> Amounts:
         """(r,) what ``pod`` requests. Shared: do not change."""
-        amounts = self.amounts(pod)
+        return self._row_of(self.amounts(pod))
+
+    def _row_of(self, amounts: Mapping[str, int]) -> Amounts:
         kept = self._vectors.get(id(amounts))
         if kept is None:
             if len(self._vectors) >= _VECTORS_KEPT:
@@ -207,15 +214,15 @@ class KeptSums(ABC, Generic[S]):
 
     def _charge(self, pod: Pod) -> Charge[S] | None:
         row = self._leaf(pod)
-        if row == NO_ROW:
-            return None
-        amounts = self.amounts(pod)
+        return None if row == NO_ROW else self._charge_of(row, pod, self.amounts(pod))
+
+    def _charge_of(self, row: int, pod: Pod, amounts: Mapping[str, int]) -> Charge[S]:
         users = () if self._users is None else self._users(row, pod)
         charge = self._charges.get((row, id(amounts), users))
         if charge is None:
             if len(self._charges) >= _VECTORS_KEPT:
                 self._charges.clear()
-            charge = Charge(self._sums, row, self.requests(pod), amounts, users)
+            charge = Charge(self._sums, row, self._row_of(amounts), amounts, users)
             charge.can_run = self._can_run(charge)
             self._charges[row, id(amounts), users] = charge
             if len(self._sums.users) > self._most_users:
@@ -250,7 +257,7 @@ class KeptSums(ABC, Generic[S]):
             waits = waiting.pod
             alike = waits.shape is pod.shape and waits.status is pod.status
             alike = alike and (self._users is None or waits.annotations == pod.annotations)
-            if alike and waiting.demand and pod.deleted is None:
+            if alike and waiting.demand and pod.deleted is None and not self._by_node:
                 # Of an assumed copy all is the same, and it is demand already.
                 for sums, column, amount in waiting.charge.used:
                     sums[column] += sign * amount

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from bayplan.api import quantity
-from bayplan.api.kinds import NAMESPACE, NODE, POD, QUEUE, Kind
+from bayplan.api.kinds import NAMESPACE, NODE, NODE_KIND, POD, QUEUE, Kind
 from bayplan.api.meta import ObjectFault
 from bayplan.app.sources import Sources
 from bayplan.cache.queue_tree.past_use import PastUse
@@ -26,7 +26,7 @@ from bayplan.simulation.checks import DEFAULT_NAMESPACE
 from bayplan.telemetry.instrument import Instrument
 from bayplan.world import World
 
-KINDS = (NODE, NAMESPACE, QUEUE, POD)
+KINDS = (NODE, NAMESPACE, NODE_KIND, QUEUE, POD)
 TITLES = (*Amounts._fields, "borrowed", "of share", "past use", "weight")
 _NOTHING = ("", "0", "-")
 
@@ -175,7 +175,7 @@ def _plain(state: QueueReport, faults: Iterable[ObjectFault]) -> dict[str, Any]:
         "faults": [
             {"reason": fault.reason, "message": fault.message}
             for fault in faults
-            if fault.regarding.name == state.name
+            if (fault.regarding.kind, fault.regarding.name) == (QUEUE.name, state.name)
         ],
     }
 

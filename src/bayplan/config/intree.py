@@ -24,6 +24,7 @@ class KnownPlugin:
         args_model: the pydantic model or dataclass of its arguments; None when it takes none.
         gate: the feature gate without which a configuration that enables it is refused; or "".
         weight: in the default set; 0 where none is given.
+        unless_given: its weight where a configuration gives none.
     """
 
     name: str
@@ -31,6 +32,7 @@ class KnownPlugin:
     args_model: type | None = None
     gate: str = ""
     weight: int = 0
+    unless_given: int = 1
 
 
 def _known(
@@ -39,8 +41,9 @@ def _known(
     args_model: type | None = None,
     gate: str = "",
     weight: int = 0,
+    unless_given: int = 1,
 ) -> KnownPlugin:
-    return KnownPlugin(name, frozenset(points), args_model, gate, weight)
+    return KnownPlugin(name, frozenset(points), args_model, gate, weight, unless_given)
 
 
 _FILTERS = (Point.PRE_FILTER, Point.FILTER)
@@ -128,10 +131,12 @@ _OPTIONAL = (
     _known(
         "FairShare",
         Point.PRE_ENQUEUE,
-        Point.PRE_FILTER,
+        *_FILTERS,
         Point.POST_FILTER,
+        Point.SCORE,
         Point.POD_GROUP_POST_FILTER,
         args_model=args.FairShareArgs,
+        unless_given=100,
     ),
     _known(
         "Backfill",

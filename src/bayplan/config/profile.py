@@ -278,7 +278,7 @@ class _Resolution:
                 problem = "the sum of the weights becomes negative"
                 self.errors.append(FieldError(f"{self.path}.plugins.{point}", problem))
                 break
-            weights[entry.name] = entry.weight or 1
+            weights[entry.name] = entry.weight or self.known[entry.name].unless_given
         return {entry.name: weights.get(entry.name, 1) for entry in [*self.own[point], *self.multi]}
 
     def decode_args(self) -> dict[str, Any]:

@@ -18,8 +18,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from bayplan.api import quantity
+from bayplan.api.kinds import NODE_KIND, QUEUE, Kind
 from bayplan.api.meta import ObjectFault
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import ElasticQuota, PodGroup
@@ -33,6 +35,7 @@ StatusFields = Mapping[str, object]
 
 FINAL = ("Finished", "Failed")
 NO_FAULTS = ("Accepted", "the queue takes part")
+KIND_ACCEPTED = ("Accepted", "queues can name the kind")
 NODES_MISSING = "NodesMissing"
 
 
@@ -89,9 +92,7 @@ def queue_statuses(
 
     ``previous`` has their statuses by name; ``now`` is in seconds since the epoch.
     """
-    faults: defaultdict[str, list[ObjectFault]] = defaultdict(list)
-    for fault in tree.faults():
-        faults[fault.regarding.name].append(fault)
+    faults = _faults(tree, QUEUE)
     statuses: dict[str, StatusFields] = {}
     for state in reports(tree, now):
         status: dict[str, object] = {
@@ -106,23 +107,55 @@ def queue_statuses(
         status["pending"] = state.pending
         if state.oldest is not None:
             status["oldest"] = _time(round(now - state.oldest))
-        before = previous.get(state.name, {}).get("conditions")
-        status["conditions"] = [
-            _condition(*fields, _mappings(before), now)
-            for fields in _conditions(faults[state.name])
-        ]
+        before = previous.get(state.name, {})
+        status["conditions"] = _dated(_conditions(faults[state.name]), before, now)
         statuses[state.name] = status
     return statuses
 
 
-def _conditions(faults: Sequence[ObjectFault]) -> Iterator[tuple[str, str, str, str]]:
+def node_kind_statuses(
+    tree: QueueTree, previous: Mapping[str, StatusFields], now: float
+) -> dict[str, StatusFields]:
+    """By name, the status of every NodeKind; arguments as of `queue_statuses`."""
+    kinds, faults = tree.kinds, _faults(tree, NODE_KIND)
+    return {
+        name: {
+            "nodes": int((kinds.codes == code).sum()),
+            "conditions": _dated(
+                _conditions(faults[name], KIND_ACCEPTED), previous.get(name, {}), now
+            ),
+        }
+        for code, name in enumerate(kinds.names)
+    }
+
+
+def _faults(tree: QueueTree, kind: Kind[Any]) -> Mapping[str, list[ObjectFault]]:
+    """By name, what is wrong with the objects of a kind; nothing for other names."""
+    faults: defaultdict[str, list[ObjectFault]] = defaultdict(list)
+    for fault in tree.faults():
+        if fault.regarding.kind == kind.name:
+            faults[fault.regarding.name].append(fault)
+    return faults
+
+
+def _dated(
+    conditions: Iterable[tuple[str, str, str, str]], previous: StatusFields, now: float
+) -> list[StatusFields]:
+    """The conditions, each with the time since when it is so."""
+    said = _mappings(previous.get("conditions"))
+    return [_condition(*fields, said, now) for fields in conditions]
+
+
+def _conditions(
+    faults: Sequence[ObjectFault], accepted: tuple[str, str] = NO_FAULTS
+) -> Iterator[tuple[str, str, str, str]]:
     """Type, status, reason and message. That the room is too small is no fault of the Queue."""
     above = [fault for fault in faults if fault.reason == GUARANTEED_ABOVE_ROOM]
     wrong = [fault for fault in faults if fault not in above]
     if wrong:
         yield "Ready", "False", wrong[0].reason, _sentences(wrong)
     else:
-        yield "Ready", "True", *NO_FAULTS
+        yield "Ready", "True", *accepted
     if above:
         yield GUARANTEED_ABOVE_ROOM, "True", NODES_MISSING, _sentences(above)
 

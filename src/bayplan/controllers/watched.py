@@ -16,6 +16,7 @@ from bayplan.api.kinds import (
     ELASTIC_QUOTA,
     NAMESPACE,
     NODE,
+    NODE_KIND,
     POD,
     POD_GROUP,
     QUEUE,
@@ -33,12 +34,21 @@ from bayplan.cache.subscription import Subscribers, Subscription
 from bayplan.controllers.statuses import (
     StatusFields,
     elastic_quota_status,
+    node_kind_statuses,
     pod_group_status,
     queue_statuses,
 )
 
-KINDS: tuple[Kind[Any], ...] = (NAMESPACE, NODE, POD, POD_GROUP, ELASTIC_QUOTA, QUEUE)
-REPORTED: tuple[Kind[Any], ...] = (POD_GROUP, ELASTIC_QUOTA, QUEUE)
+KINDS: tuple[Kind[Any], ...] = (
+    NAMESPACE,
+    NODE,
+    POD,
+    POD_GROUP,
+    ELASTIC_QUOTA,
+    NODE_KIND,
+    QUEUE,
+)
+REPORTED: tuple[Kind[Any], ...] = (POD_GROUP, ELASTIC_QUOTA, NODE_KIND, QUEUE)
 """Those whose status is written."""
 _ENDED = ("Succeeded", "Failed")
 
@@ -186,8 +196,7 @@ class Watched:
             placed = [pod for uid in uids if (pod := self._cache.pod(uid)) is not None]
             yield (ELASTIC_QUOTA, quota.key), elastic_quota_status(quota, placed)
         if self._tree.active:
-            previous_of = {
-                queue.key: self._statuses[QUEUE, queue.key] for queue in objects.all(QUEUE)
-            }
-            for name, status in queue_statuses(self._tree, previous_of, now).items():
-                yield (QUEUE, name), status
+            for kind, statuses in ((QUEUE, queue_statuses), (NODE_KIND, node_kind_statuses)):
+                previous_of = {key: self._statuses[kind, key] for key in objects.keys(kind)}
+                for name, status in statuses(self._tree, previous_of, now).items():
+                    yield (kind, name), status

@@ -68,7 +68,7 @@ class CycleState:
         self.skip_filter: set[str] = set()
         """Names of plugins whose PreFilter returned Skip."""
         self.skip_score: set[str] = set()
-        """Names of plugins whose PreScore returned Skip."""
+        """Names of plugins whose PreScore returned Skip, or that need none to say so."""
         self.skip_pre_bind: set[str] = set()
         """Names of plugins whose PreBindPreFlight returned Skip."""
         self.unconcerned: frozenset[str] = frozenset()

@@ -7,6 +7,7 @@ import numpy as np
 from bayplan.api.kinds import NODE
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, SpecPart
+from bayplan.api.tolerations import UNSCHEDULABLE_TAINT, tolerated
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.framework.cluster_events import (
     Action,
@@ -19,7 +20,6 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Plugin, PodPart
 from bayplan.framework.points import EnqueueExtensions, FilterNodes
 from bayplan.framework.status import Status
-from bayplan.plugins.shared.tolerations import UNSCHEDULABLE_TAINT, tolerated
 
 _REASON = Status.unresolvable("node(s) were unschedulable")
 

@@ -13,6 +13,7 @@ import numpy as np
 from bayplan.api.kinds import NODE
 from bayplan.api.node import Node, Taint
 from bayplan.api.pod import Pod, SpecPart
+from bayplan.api.tolerations import repels, tolerated
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.framework.cluster_events import (
     Action,
@@ -26,7 +27,7 @@ from bayplan.framework.interface import Depends, Normalizer, Plugin, PodPart
 from bayplan.framework.points import EnqueueExtensions, FilterNodes, PreScore, ScoreNodes
 from bayplan.framework.status import Status
 from bayplan.plugins.shared.coded_answers import CodedAnswers
-from bayplan.plugins.shared.tolerations import repelling_taints, repels, tolerated
+from bayplan.plugins.shared.tolerations import repelling_taints
 
 _REASON = Status.unresolvable("node(s) had untolerated taint(s)")
 _DISCOURAGING = "PreferNoSchedule"

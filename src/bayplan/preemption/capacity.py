@@ -64,10 +64,12 @@ class Ceiling(NamedTuple):
     Attributes:
         excess: as much has to be freed.
         freed: what it makes of that if a Pod goes.
+        by_node: whether that depends on the Pod's node.
     """
 
     excess: int
     freed: Callable[[Pod], int]
+    by_node: bool = False
 
 
 OnRow = tuple[int, Pod]

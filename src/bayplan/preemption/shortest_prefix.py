@@ -112,6 +112,9 @@ class ShortestPrefix:
         # 2. Units
         useful = np.logical_or.reduce([need.rows for need in fit.needs])[running.rows]
         for ceiling in ceilings:
+            if ceiling.by_node:
+                useful |= np.array([ceiling.freed(pod) > 0 for pod in running.pods], np.bool_)
+                continue
             freed = np.array([ceiling.freed(pod) for pod in running.examples])
             useful |= freed[running.codes] > 0
         for some in self._portions(classes, request.preemptor.minimum):

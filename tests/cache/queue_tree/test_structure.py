@@ -102,7 +102,7 @@ def test_pods_of_a_queue_with_children_have_a_row_beside_them() -> None:
         ),
         pytest.param(
             [queue("a", guaranteed={"memory": "2Gi"}, limit={"memory": "1Gi"})],
-            ["a GuaranteedAboveLimit spec.guaranteed.memory: 2Gi is more than spec.limit: 1Gi"],
+            ["a GuaranteedAboveLimit spec.guaranteed.memory: 2Gi is more than the limit: 1Gi"],
             ["/a"],
             id="guaranteed above the limit",
         ),

@@ -215,7 +215,7 @@ def test_guarantees_of_all_are_compared_with_what_nodes_have() -> None:
     )
     cpu = "spec.guaranteed.cpu: guaranteed to all: 10, there is: {}"
     gpu = "spec.guaranteed.example.com/gpu: guaranteed to all: 2, there is: 0"
-    limit = ("b", "spec.guaranteed.cpu: 8 is more than spec.limit: 6")
+    limit = ("b", "spec.guaranteed.cpu: 8 is more than the limit: 6")
     assert shortages(cluster) == [
         *(pair for name in ("a", "all") for pair in ((name, cpu.format(8)), (name, gpu))),
         limit,

@@ -6,7 +6,8 @@ from tests.plugins.harness import table_of
 
 from bayplan.api.node import Taint
 from bayplan.api.pod_spec import Toleration
-from bayplan.plugins.shared.tolerations import repelling_taints, repels, tolerated, tolerates
+from bayplan.api.tolerations import repels, tolerated, tolerates
+from bayplan.plugins.shared.tolerations import repelling_taints
 from bayplan.testing import make_node, make_pod
 
 TAINT = Taint(key="k", value="v", effect="NoSchedule")

@@ -12,16 +12,21 @@ An object that is wrong is reported (`ObjectFault`) and used as far as it makes 
   if it were not there;
 - more guaranteed to children than to the parent: the parent's share is divided in proportion;
 - a namespace that two queues select: it belongs to the older one, by name where both are as old, or
-  the Pods do that are of the classes of both.
+  the Pods do that are of the classes of both;
+- a kind of nodes that there is not or that is named twice: as if it were not there;
+- less guaranteed than on nodes of all kinds together: what is guaranteed on these counts.
 
 A parent that does not say what it guarantees of a resource guarantees what its children do.
+
+Columns are resources, and after these resources on nodes of a kind, as far as a Queue names them:
+``nvidia.com/gpu@a100``. There a Pod counts while it is on such a node.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,11 +35,12 @@ from bayplan.api import quantity
 from bayplan.api.kinds import QUEUE
 from bayplan.api.meta import ObjectFault
 from bayplan.api.pod_spec import Resources
-from bayplan.api.queues import Queue
+from bayplan.api.queues import KindQuota, NodeKindPolicy, Queue
 from bayplan.api.selectors import Labels, Predicate, SelectorError, label_selector
 from bayplan.api.workloads import Namespace
-from bayplan.cache.amounts import UNLIMITED, Amounts, Limit
+from bayplan.cache.amounts import UNLIMITED, Amounts, Charge, Limit
 from bayplan.cache.node_table import BoolArray, IntArray
+from bayplan.cache.queue_tree.kinds import NO_KIND
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 ALWAYS_COUNTED = ("cpu", "memory")
@@ -51,6 +57,32 @@ MOST = 2**53
 """An amount above that is a mistake; sums of such amounts would leave 64 bits."""
 
 
+class KindColumn(NamedTuple):
+    """The column of a resource on nodes of a kind.
+
+    Attributes:
+        kind: see `bayplan.cache.queue_tree.kinds`.
+        column: the column.
+        base: that of the resource on all nodes.
+    """
+
+    kind: int
+    column: int
+    base: int
+
+
+class Preference(NamedTuple):
+    """To which kinds of nodes the Pods of a queue go.
+
+    Attributes:
+        order: the kinds that are named, those preferred first.
+        allowed: the only kinds where Pods may go; None for all nodes.
+    """
+
+    order: tuple[int, ...]
+    allowed: frozenset[int] | None
+
+
 class Structure:
     """The tree of queues, by row; parents come before their children.
 
@@ -64,6 +96,13 @@ class Structure:
         limits: of each row, all limits of its chain.
         user_limits: of each row, what a user may use at most of some columns.
         limiting_users: of each row, those of its chain that limit users.
+        kinds: the names of the kinds of nodes.
+        kind_columns: those behind the columns of resources.
+        lines: the columns in which guarantees cover Pods independently: those of resources, and
+            those of each kind.
+        preferences: of each row; None where no kind is named.
+        by_kind: whether any queue names kinds.
+        orders: of each row, the kinds where its Pods may go (`NO_KIND` is one), preferred first.
         leaves: the rows without children.
         own: whether a row stands for the Pods of a queue that has children.
         divisible: (r,) whether one unit is too little to matter: cores and bytes are, no devices.
@@ -73,8 +112,14 @@ class Structure:
         faults: what is wrong.
     """
 
-    def __init__(self, queues: Iterable[Queue], resources: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        queues: Iterable[Queue],
+        resources: Iterable[str] = (),
+        kinds: Sequence[str] = (),
+    ) -> None:
         self.faults: list[ObjectFault] = []
+        self.kinds = tuple(kinds)
         by_name = {queue.name: queue for queue in sorted(queues, key=_age)}
         rows = list(_rows(by_name, self._parents(by_name)))
         self.queues = tuple(row.queue for row in rows)
@@ -89,6 +134,7 @@ class Structure:
         self.weight: IntArray = self._weights()
         self.priority: IntArray = self._numbers("priority", 0)
         self.user_limits: list[tuple[tuple[int, int], ...]] = [()] * len(rows)
+        self._quotas = [self._named_kinds(row.queue, own=row.own) for row in rows]
         self._amounts(resources)
         self.limiting_users = [
             [row for row in links if self.user_limits[row]] for links in self.links
@@ -102,6 +148,9 @@ class Structure:
             ]
             for links in self.links
         ]
+        self.preferences = [self._preference(links) for links in self.links]
+        self.by_kind = any(preference is not None for preference in self.preferences)
+        self.orders = [self._order(preference) for preference in self.preferences]
         self._selectors = [
             (row, selector)
             for row, selector in enumerate(map(self._selector, rows))
@@ -123,6 +172,15 @@ class Structure:
         A resource that is not requested holds nothing back, however much of it is used.
         """
         return [limit for limit in self.limits[leaf] if requests[limit.column]]
+
+    def limits_above(self, charge: Charge[Structure]) -> bool:
+        """Whether any limit holds for such Pods on nodes of all kinds."""
+        return any(limit.column < len(self.bases) for limit in charge.limits_on(charge.requests))
+
+    @property
+    def bases(self) -> Sequence[str]:
+        """The resources of the columns that are for all nodes."""
+        return self.resources[: len(self.resources) - len(self.kind_columns)]
 
     def is_below(self, row: int) -> BoolArray:
         """(q,) whether each row is part of the queue at ``row``, or that queue itself."""
@@ -196,8 +254,25 @@ class Structure:
     def _amounts(self, resources: Iterable[str]) -> None:
         specs = [queue.spec for queue in self.queues]
         every = (amounts for s in specs for amounts in (s.guaranteed, s.limit, s.user_limit))
-        names = (name for amounts in every for name in amounts)
-        self.resources = tuple(dict.fromkeys((*ALWAYS_COUNTED, *sorted(names), *resources)))
+        names = [name for amounts in every for name in amounts]
+        by_kind = {
+            (kind, name)
+            for quotas in self._quotas
+            for kind, quota in quotas.items()
+            for name in (*quota.guaranteed, *quota.limit)
+        }
+        names += [name for _, name in by_kind]
+        bases = tuple(dict.fromkeys((*ALWAYS_COUNTED, *sorted(names), *resources)))
+        self.kind_columns = [
+            KindColumn(kind, len(bases) + place, bases.index(name))
+            for place, (kind, name) in enumerate(sorted(by_kind))
+        ]
+        its_names = [f"{bases[base]}@{self.kinds[kind]}" for kind, _, base in self.kind_columns]
+        self.resources = (*bases, *its_names)
+        by_line: dict[int, list[int]] = {NO_KIND: list(range(len(bases)))}
+        for kind, column, _ in self.kind_columns:
+            by_line.setdefault(kind, []).append(column)
+        self.lines: Sequence[IntArray] = [np.array(columns) for columns in by_line.values()]
         shape = len(self.queues), len(self.resources)
         self.divisible = np.array([name.startswith(DIVISIBLE) for name in self.resources])
         self.guaranteed: IntArray = np.zeros(shape, np.int64)
@@ -206,22 +281,29 @@ class Structure:
         for row, (spec, own) in enumerate(zip(specs, self.own, strict=True)):
             if own:
                 continue
-            for column, amount in self._parsed(row, "guaranteed", spec.guaranteed):
-                self.guaranteed[row, column] = amount
-                named[row, column] = True
-            for column, amount in self._parsed(row, "limit", spec.limit):
-                self.limit[row, column] = amount
-            self.user_limits[row] = tuple(self._parsed(row, "userLimit", spec.user_limit))
+            quotas = [(NO_KIND, spec.guaranteed, spec.limit)]
+            quotas += [(kind, q.guaranteed, q.limit) for kind, q in self._quotas[row].items()]
+            for kind, guaranteed, limit in quotas:
+                for column, amount in self._parsed(row, kind, "guaranteed", guaranteed):
+                    self.guaranteed[row, column] = amount
+                    named[row, column] = True
+                for column, amount in self._parsed(row, kind, "limit", limit):
+                    self.limit[row, column] = amount
+            self.user_limits[row] = tuple(self._parsed(row, NO_KIND, "userLimit", spec.user_limit))
             if not _LABEL_KEY.fullmatch(spec.user_key):
                 wrong = f"spec.userKey: {spec.user_key!r} is no key of a label: nobody has one"
                 self._fault(self.queues[row], "InvalidUserKey", wrong)
-            self._compare(row, "GuaranteedAboveLimit", "spec.limit", self.limit[row])
+            self._compare(row, "GuaranteedAboveLimit", "the limit", self.limit[row])
             if not spec.reclaimable:
                 lent = named[row]
                 self.limit[row, lent] = np.minimum(self.limit, self.guaranteed)[row, lent]
         self._roll_up(named)
 
-    def _parsed(self, row: int, field: str, amounts: Resources) -> Iterator[tuple[int, int]]:
+    def _parsed(
+        self, row: int, kind: int, field: str, amounts: Resources
+    ) -> Iterator[tuple[int, int]]:
+        of_kind = "" if kind == NO_KIND else f"@{self.kinds[kind]}"
+        field = f"nodeKinds[{self.kinds[kind]}].{field}" if of_kind else field
         for name, text in amounts.items():
             try:
                 amount = quantity.of(name, text)
@@ -229,7 +311,7 @@ class Structure:
                 self._fault(self.queues[row], "InvalidAmount", f"spec.{field}.{name}: {error}")
                 continue
             if 0 <= amount <= MOST:
-                yield self.resources.index(name), amount
+                yield self.resources.index(f"{name}{of_kind}"), amount
                 continue
             wrong = "must not be negative" if amount < 0 else f"{text} is more than can be counted"
             self._fault(self.queues[row], "InvalidAmount", f"spec.{field}.{name}: {wrong}")
@@ -244,6 +326,12 @@ class Structure:
                 self.guaranteed[row, ~named[row]] += sums[row, ~named[row]]
                 text = "what its children are guaranteed"
                 self._compare(row, "GuaranteedToChildren", text, sums[row], at_least=True)
+                on_kinds = np.zeros_like(sums[row])
+                for _, column, base in self.kind_columns:
+                    on_kinds[base] += self.guaranteed[row, column]
+                on_kinds[~named[row]] = 0
+                text = "what is guaranteed on nodes of all kinds"
+                self._compare(row, "GuaranteedToKinds", text, on_kinds, at_least=True)
 
     def _compare(
         self, row: int, reason: str, other: str, bounds: IntArray, *, at_least: bool = False
@@ -254,7 +342,9 @@ class Structure:
             name = self.resources[column]
             mine, its = quantity.shown_apart(name, int(amounts[column]), int(bounds[column]))
             than = "less" if at_least else "more"
-            text = f"spec.guaranteed.{name}: {mine} is {than} than {other}: {its}"
+            resource, _, kind = name.partition("@")
+            field = f"nodeKinds[{kind}].guaranteed" if kind else "guaranteed"
+            text = f"spec.{field}.{resource}: {mine} is {than} than {other}: {its}"
             self._fault(self.queues[row], reason, text)
 
     def guaranteed_above(self, room: IntArray) -> list[ObjectFault]:
@@ -279,6 +369,43 @@ class Structure:
                 for row in np.flatnonzero(due[:, column]).tolist()
             ]
         return faults
+
+    # Kinds of nodes
+
+    def _named_kinds(self, queue: Queue, *, own: bool) -> dict[int, KindQuota]:
+        """The kinds that a Queue names, in this order; a second row has no amounts."""
+        quotas: dict[int, KindQuota] = {}
+        for quota in queue.spec.node_kinds:
+            kind = self.kinds.index(quota.name) if quota.name in self.kinds else NO_KIND
+            if kind == NO_KIND or kind in quotas:
+                what = "named twice" if kind in quotas else "no NodeKind"
+                if not own:
+                    text = f"spec.nodeKinds: {quota.name} is {what}"
+                    self._fault(queue, "UnknownNodeKind", text)
+                continue
+            quotas[kind] = KindQuota(quota.name) if own else quota
+        return quotas
+
+    def _preference(self, links: Iterable[int]) -> Preference | None:
+        """By the nearest queue of a chain with kinds; all queues that require some bind."""
+        order: tuple[int, ...] | None = None
+        allowed: frozenset[int] | None = None
+        for row in links:
+            spec = self.queues[row].spec
+            if not spec.node_kinds:
+                continue
+            named = tuple(self._quotas[row])
+            order = named if order is None else order
+            if spec.node_kind_policy is NodeKindPolicy.REQUIRED:
+                allowed = frozenset(named) if allowed is None else allowed.intersection(named)
+        return None if order is None else Preference(order, allowed)
+
+    def _order(self, preference: Preference | None) -> Sequence[int]:
+        """What is named, then nodes of no kind, then the other kinds by name."""
+        named, allowed = preference or Preference((), None)
+        rest = [NO_KIND, *sorted(range(len(self.kinds)), key=self.kinds.__getitem__)]
+        order = dict.fromkeys((*named, *rest))
+        return tuple(kind for kind in order if allowed is None or kind in allowed)
 
     # Whose Pods
 

@@ -4,6 +4,10 @@ A Pod belongs to the leaf of the tree that selects its namespace and its classes
 queues use and wait for is in `bayplan.cache.kept_sums`; what each is entitled to, its *share*, in
 `bayplan.cache.queue_tree.shares`. Pods that Kueue admits belong to no queue.
 
+Where Queues name amounts for kinds of nodes, a Pod counts in the columns of the kind of its node,
+too, or of the kind that it asks for (`bayplan.cache.queue_tree.kinds`). When nodes change so that
+Pods are of other kinds, everything is counted anew.
+
 The reasons: docs/decisions/0021-queues-are-sums.md.
 """
 
@@ -16,15 +20,16 @@ from typing import NamedTuple
 import numpy as np
 
 from bayplan.api import quantity
-from bayplan.api.kinds import NAMESPACE, QUEUE
+from bayplan.api.kinds import NAMESPACE, NODE_KIND, QUEUE
 from bayplan.api.meta import ObjectFault
 from bayplan.api.pod import Pod, PodShape
-from bayplan.api.queues import Queue
+from bayplan.api.queues import NodeKind, Queue
 from bayplan.api.workloads import Namespace
-from bayplan.cache.amounts import NO_ROW, Amounts, Charge, Rows, Sums, User, add_amounts
+from bayplan.cache.amounts import NO_ROW, UNLIMITED, Amounts, Charge, Rows, Sums, User, add_amounts
 from bayplan.cache.cache import Cache
 from bayplan.cache.kept_sums import KeptSums
 from bayplan.cache.node_table import BoolArray, CodedColumn, IntArray
+from bayplan.cache.queue_tree.kinds import NO_KIND, NodeKinds
 from bayplan.cache.queue_tree.past_use import PastUse
 from bayplan.cache.queue_tree.shares import Shares, fair_shares, needed_guarantees, needs
 from bayplan.cache.queue_tree.structure import NAMESPACE_TAKEN, Structure
@@ -35,6 +40,7 @@ NO_QUEUE = NO_ROW
 """The row of a Pod that belongs to no queue."""
 
 _DOWN = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_WIDENED_KEPT = 4096
 _KUEUE_LABELS = ("kueue.x-k8s.io/managed", "kueue.x-k8s.io/podset", "kueue.x-k8s.io/queue-name")
 
 
@@ -55,7 +61,9 @@ class Excess(NamedTuple):
     @property
     def limit_name(self) -> str:
         """Which limit, without figures."""
-        return f"limit of {self.resource} of {self.whose}"
+        resource, _, kind = self.resource.partition("@")
+        where = f" on {kind} nodes" if kind else ""
+        return f"limit of {resource}{where} of {self.whose}"
 
     @property
     def message(self) -> str:
@@ -106,8 +114,12 @@ class QueueTree(KeptSums[Structure]):
         self._said: object = None
         """The faults that were put together last, those of the room without their figures."""
         self._all_faults: tuple[ObjectFault, ...] = ()
+        self._kinds = NodeKinds((), self._nodes)
+        self._on_kind: dict[tuple[int, int], tuple[Mapping[str, int], Mapping[str, int]]] = {}
+        """By the id of what a Pod requests and a kind: that, and with the columns of the kind."""
         super().__init__(cache, cache.objects, queue)
         self._objects.on_change(NAMESPACE, self._namespace_changed)
+        self._objects.on_change(NODE_KIND, self._node_kind_changed)
 
     # Queues and namespaces
 
@@ -119,22 +131,30 @@ class QueueTree(KeptSums[Structure]):
         if leaves is not None and leaves != self._leaves_of(namespace.name):
             self._outdate()
 
+    def _node_kind_changed(self, old: NodeKind | None, new: NodeKind | None) -> None:
+        if self.active and (old is None or new is None or old.spec != new.spec):
+            self._outdate()
+
     def _new_structure(self, extra: Iterable[str]) -> Structure:
         self._leaves.clear()
-        structure = Structure(self._objects.all(QUEUE), extra)
+        self._on_kind.clear()
+        queues = self._objects.all(QUEUE)
+        self._kinds = NodeKinds(self._objects.all(NODE_KIND) if queues else (), self._nodes)
+        structure = Structure(queues, extra, self._kinds.names)
+        self._by_node = bool(structure.kind_columns)
         self._users = self._users_of if any(structure.user_limits) else None
         return structure
 
     def faults(self) -> list[ObjectFault]:
-        """What is wrong with the Queue objects; looks at all namespaces."""
+        """What is wrong with Queues and NodeKinds; looks at all namespaces."""
         capacity, structure = self.capacity(), self.structure
         shared = structure.shared_namespaces(self._objects.all(NAMESPACE))
         above = structure.guaranteed_above(capacity)
-        return sorted({*structure.faults, *shared, *above})
+        return sorted({*structure.faults, *shared, *above, *self.kinds.faults})
 
     @property
     def known_faults(self) -> tuple[ObjectFault, ...]:
-        """See `bayplan.cache.kept_sums`; with guarantees that exceed the room.
+        """See `bayplan.cache.kept_sums`; with guarantees that exceed the room, and of NodeKinds.
 
         While the same queues lack the same the figures stay, or each end of a Pod on a node that is
         being drained would be told to all of them.
@@ -142,11 +162,67 @@ class QueueTree(KeptSums[Structure]):
         if not self.active:
             return super().known_faults
         capacity = self.capacity()
-        faults, above = super().known_faults, self.structure.guaranteed_above(capacity)
+        faults, of_kinds = super().known_faults, self.kinds.faults
+        above = self.structure.guaranteed_above(capacity)
         said = faults, [(fault.regarding, fault.message.partition(":")[0]) for fault in above]
-        if said != self._said:
-            self._said, self._all_faults = said, (*faults, *above)
+        if (*said, of_kinds) != self._said:
+            self._said, self._all_faults = (*said, of_kinds), (*faults, *above, *of_kinds)
         return self._all_faults
+
+    # Kinds of nodes
+
+    @property
+    def kinds(self) -> NodeKinds:
+        """The kinds of the nodes as of now."""
+        self._follow_nodes()
+        if self._stale:
+            self._count_anew()
+        return self._kinds
+
+    def _follow_nodes(self) -> None:
+        if self._kinds.is_outdated and self._kinds.refresh() and self._by_node:
+            self._stale = True
+
+    def possible_kinds(self, pod: Pod) -> list[int]:
+        """The kinds where a Pod of a queue may go but for limits, those preferred first."""
+        kinds, row = self.kinds, self.leaf(pod)
+        return [kind for kind in self.structure.orders[row] if kinds.admits(pod.shape, kind)]
+
+    def charge_on(self, pod: Pod, kind: int) -> Charge[Structure]:
+        """What a Pod of a queue counts for if it is on a node of this kind."""
+        return self._charge_of(self.leaf(pod), pod, self._widened(pod, kind))
+
+    def _kind_of(self, pod: Pod) -> int:
+        """The kind of the node; of a waiting Pod, the first kind that nodes and limits allow."""
+        self._follow_nodes()
+        kinds = self._kinds
+        if pod.node_name:
+            return kinds.of(pod.node_name)
+        row = self._leaf(pod)
+        for kind in () if row == NO_QUEUE else self._sums.structure.orders[row]:
+            charge = self._charge_of(row, pod, self._widened(pod, kind))
+            if all(most >= 0 for *_, most in charge.most) and kinds.admits(pod.shape, kind):
+                return kind
+        return NO_KIND
+
+    def _widened(self, pod: Pod, kind: int) -> Mapping[str, int]:
+        """What ``pod`` is charged on a node of a kind."""
+        amounts = pod_requests(pod).amounts
+        kept = self._on_kind.get((id(amounts), kind))
+        if kept is None:
+            structure = self._sums.structure
+            if len(self._on_kind) >= _WIDENED_KEPT:
+                self._on_kind.clear()
+            more = {
+                structure.resources[column]: amounts.get(name, int(name == "pods"))
+                for its_kind, column, base in structure.kind_columns
+                if its_kind == kind and (name := structure.resources[base])
+            }
+            kept = self._on_kind[id(amounts), kind] = (
+                amounts,
+                {**amounts, **more} if more else amounts,
+            )
+        return kept[1]
 
     # Pods
 
@@ -165,8 +241,10 @@ class QueueTree(KeptSums[Structure]):
         return NO_QUEUE
 
     def amounts(self, pod: Pod) -> Mapping[str, int]:
-        """What ``pod`` requests, as nodes count it."""
-        return pod_requests(pod).amounts
+        """The requests of ``pod``, as nodes count them, and the same on nodes of the kind."""
+        if not self._by_node:
+            return pod_requests(pod).amounts
+        return self._widened(pod, self._kind_of(pod))
 
     def _is_leaving(self, _pod: Pod) -> bool:
         return True
@@ -229,20 +307,30 @@ class QueueTree(KeptSums[Structure]):
         return None
 
     def excess_of(self, pods: Sequence[Pod], promised: Rows | None = None) -> Excess | None:
-        """The same for Pods of any queues together."""
-        members: dict[Sequence[int], list[tuple[Charge[Structure], Pod]]] = defaultdict(list)
+        """The same for Pods of any queues together.
+
+        The limits of a kind of nodes hold those back that may go to no other one.
+        """
+        members: dict[Sequence[int], list[Charge[Structure]]] = defaultdict(list)
         for pod, charge in zip(pods, self.charges(pods), strict=True):
             if charge is not None:
-                members[charge.links].append((charge, pod))
+                counts = self.charge_on(pod, self.only_kind(pod)) if self._by_node else charge
+                members[charge.links].append(counts)
         others = self.sums.zeros() if len(members) > 1 else None
         for links, some in members.items():
-            requests = self.sum_of(pod for _, pod in some)
-            excess = self.excess(some[0][0], requests, others, promised)
+            amounts = zip(*(charge.requests for charge in some), strict=True)
+            requests = [sum(column) for column in amounts]
+            excess = self.excess(some[0], requests, others, promised)
             if excess is not None:
                 return excess
             if others is not None:
                 add_amounts(others, links, requests)
         return None
+
+    def only_kind(self, pod: Pod) -> int:
+        """The only kind of nodes where a Pod may go; `NO_KIND` where there is a choice."""
+        possible = self.possible_kinds(pod)
+        return possible[0] if len(possible) == 1 else NO_KIND
 
     def _named(self, link: int) -> str:
         """Whose row it is."""
@@ -265,32 +353,47 @@ class QueueTree(KeptSums[Structure]):
         if not len(closed):
             return room.together
         in_use = [
-            np.minimum(nodes.allowed_pods[closed], nodes.pod_count[closed]).sum()
+            np.minimum(nodes.allowed_pods[closed], nodes.pod_count[closed])
             if name == "pods"
-            else np.minimum(nodes.allocatable(name)[closed], nodes.requested(name)[closed]).sum()
-            for name in sums.structure.resources
+            else np.minimum(nodes.allocatable(name)[closed], nodes.requested(name)[closed])
+            for name in sums.structure.bases
         ]
-        return room.together + np.array(in_use, np.int64)
+        return room.together + self._sums_of(in_use, closed)
+
+    def _sums_of(self, amounts: Sequence[IntArray], rows: IntArray) -> IntArray:
+        """(r,) the sums over some nodes, all and of each kind; ``amounts`` are of ``rows``."""
+        sums = [int(amount.sum()) for amount in amounts]
+        for kind, _, base in self._sums.structure.kind_columns:
+            sums.append(int(amounts[base][self._kinds.codes[rows] == kind].sum()))
+        return np.array(sums, np.int64)
 
     def _find_room(self) -> _Room:
         """The room as of now; where another largest node changes who can run, sums are stale."""
+        self._follow_nodes()
         nodes, sums, before = self._nodes, self._sums, self._room
         seen = sums, nodes.node_journal.position
         if before.seen != seen:
             closed = nodes.unschedulable | _are_down(nodes.taints)
-            is_open = nodes.exists & ~closed
+            is_open = np.flatnonzero(nodes.exists & ~closed)
             amounts = [
                 (nodes.allowed_pods if name == "pods" else nodes.allocatable(name))[is_open]
-                for name in sums.structure.resources
+                for name in sums.structure.bases
             ]
-            together = np.array([int(amount.sum()) for amount in amounts], np.int64)
-            largest = np.array([int(amount.max(initial=0)) for amount in amounts], np.int64)
+            together = self._sums_of(amounts, is_open)
+            largest = np.full(len(together), UNLIMITED)
+            largest[: len(amounts)] = [int(amount.max(initial=0)) for amount in amounts]
             self._room = _Room(seen, together, largest, np.flatnonzero(closed))
             if not np.array_equal(before.largest, largest) and any(
                 charge.can_run != self._can_run(charge) for charge in self._charges.values()
             ):
                 self._outdate()
         return self._room
+
+    def recount(self) -> dict[str, int]:
+        """See `KeptSums`; nodes that have changed since the last question are no difference."""
+        if self.active:
+            self._find_room()
+        return super().recount()
 
     def shares(self) -> Shares:
         """What queues are entitled to as of now."""
@@ -314,19 +417,33 @@ class QueueTree(KeptSums[Structure]):
         if of is sums and all(map(np.array_equal, before, made_of)):
             return sums
         need = needs(structure.parent, structure.levels, demand, limit)
-        self._shares = fair_shares(
+        guarantees = structure.parent, structure.levels, structure.guaranteed
+        guaranteed = needed_guarantees(*guarantees, need)
+        shares = fair_shares(
             capacity,
             structure.parent,
             structure.levels,
             need,
-            needed_guarantees(structure.parent, structure.levels, structure.guaranteed, need),
+            self._with_kinds(guaranteed, need),
             weight,
             structure.priority,
             structure.divisible,
         )
-        sums.share = self._shares.whole
+        if self._by_node:
+            # What a kind brings to a share is no guarantee elsewhere, and no one's saturation.
+            shares.contended[:, len(structure.bases) :] = False
+            shares = shares._replace(guaranteed=np.minimum(shares.guaranteed, guaranteed))
+        self._shares = shares
+        sums.share = shares.whole
         self._divided = sums, *made_of
         return sums
+
+    def _with_kinds(self, guaranteed: IntArray, need: IntArray) -> IntArray:
+        """(q, r) guarantees, where those of all nodes are at least what is needed of kinds."""
+        on_kinds = np.zeros_like(guaranteed)
+        for _, column, base in self._sums.structure.kind_columns:
+            on_kinds[:, base] += guaranteed[:, column]
+        return np.maximum(guaranteed, np.minimum(on_kinds, need))
 
     def adopt(self, past_use: PastUse | None) -> None:
         """Past use counts from now on, as this one says; or not at all."""

@@ -6,6 +6,9 @@ limit is never exceeded. The condition of the Pod has the reason QueueLimit: aut
 for Unschedulable alone. Both may then take the place of others that count for the same limit
 (`bayplan.plugins.fair_share.reclaim`).
 
+Where queues name kinds of nodes, nodes that a Pod may not go to, or where a limit is exceeded, are
+filtered, and the others scored by the order of the queue (`bayplan.plugins.fair_share.kinds`).
+
 Without Queue objects the plugin does nothing.
 """
 
@@ -13,12 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import inf
 from typing import Any, NamedTuple
 
-from bayplan.api.kinds import NAMESPACE, POD_DISRUPTION_BUDGET, QUEUE
+from bayplan.api.kinds import NAMESPACE, NODE, NODE_KIND, POD_DISRUPTION_BUDGET, QUEUE
+from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.workloads import Namespace
-from bayplan.cache.node_table import NodeTable
+from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.cache.pod_groups import Group
 from bayplan.cache.queue_tree import NO_QUEUE
 from bayplan.cache.queue_tree.past_use import PastUse
@@ -38,19 +43,23 @@ from bayplan.framework.points import (
     AdmitsGroups,
     CarriesOut,
     EnqueueExtensions,
+    FilterNodes,
     PodGroupPostFilter,
     PostFilter,
     PreEnqueue,
     PreFilter,
+    ScoreNodes,
 )
 from bayplan.framework.preemptor import SINGLE
 from bayplan.framework.room import NoRoom, Room, RoomRequest
-from bayplan.framework.status import SKIP, Code, Status
+from bayplan.framework.status import SKIP, SUCCESS, Code, Status
 from bayplan.plugins.fair_share.effects import Held, PassOn, Reclaimed, Refused, TryAgain
 from bayplan.plugins.fair_share.held import HeldPods
+from bayplan.plugins.fair_share.kinds import KindVerdict, judge
 from bayplan.plugins.fair_share.promised import Promised
 from bayplan.plugins.fair_share.reclaim import ReclaimRule
 from bayplan.plugins.fair_share.refusals import Refusals
+from bayplan.plugins.fair_share.targets import OnTarget, targets
 from bayplan.plugins.fair_share.turns import QueueTurns
 from bayplan.preemption.group import GroupPreemption
 from bayplan.preemption.shortest_prefix import ShortestPrefix
@@ -71,7 +80,9 @@ class FairShare(
     Plugin,
     PreEnqueue,
     PreFilter,
+    FilterNodes,
     PostFilter,
+    ScoreNodes,
     PodGroupPostFilter,
     AdmitsGroups,
     EnqueueExtensions,
@@ -80,7 +91,7 @@ class FairShare(
     """See the module's docstring."""
 
     Args = FairShareArgs
-    kinds = (QUEUE, POD_DISRUPTION_BUDGET)
+    kinds = (QUEUE, NODE_KIND, POD_DISRUPTION_BUDGET)
     pure = True
 
     def __init__(self, args: FairShareArgs, handle: InTreeHandle) -> None:
@@ -101,6 +112,7 @@ class FairShare(
         cause = "a {} of a queue that is entitled to the room"
         self._reclaim = GroupPreemption(handle, self.name, cause)
         self._strategy = ShortestPrefix(handle, self._rule)
+        self._due = inf
         self._evictions = handle.evictions
         self._instrument = handle.instrument
         self._room_request = handle.room_request
@@ -112,12 +124,17 @@ class FairShare(
         handle.services.object_faults.append(lambda: handle.queues.known_faults)
 
     def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status:
-        """Reject a Pod that a limit holds back; there is nothing to filter for the others."""
+        """Reject a Pod beyond a limit; note the kinds of nodes for all others."""
         queues = self._queues
-        if not queues.active or state.unlimited:
+        state.skip_score.add(self.name)
+        if not queues.active:
             return SKIP
         charge = queues.charge(pod)
         if charge is None:
+            return SKIP
+        if charge.sums.structure.by_kind:
+            return self._look_at_kinds(state, pod)
+        if state.unlimited:
             return SKIP
         promised = self._promised.besides([pod]) if charge.most else None
         excess = None
@@ -126,6 +143,38 @@ class FairShare(
         if excess is not None or pod in self._held:
             state.effects.append(Held(self.name, pod, is_held=excess is not None))
         return SKIP if excess is None else Status.beyond_limit(excess.message)
+
+    def _look_at_kinds(self, state: CycleState, pod: Pod) -> Status:
+        promised = self._promised.besides([pod])
+        verdict = judge(self._queues, pod, promised, unlimited=state.unlimited)
+        if verdict.held or pod in self._held:
+            state.effects.append(Held(self.name, pod, is_held=bool(verdict.held)))
+        if verdict.held:
+            return Status.beyond_limit(*verdict.held)
+        state.write(self.name, verdict)
+        if verdict.scores is not None:
+            state.skip_score.discard(self.name)
+        return SUCCESS if verdict.codes.any() else SKIP
+
+    def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray:
+        """Why the Pod may not go to nodes of some kinds."""
+        return self._by_kind(state.read(self.name, KindVerdict).codes, nodes)
+
+    def reasons(self, state: CycleState, _pod: Pod, code: int) -> Status:
+        """What a code of `filter_nodes` means."""
+        return state.read(self.name, KindVerdict).statuses[code]
+
+    def score_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray | None:
+        """100 for the preferred kind, 0 for kinds that the queue does not name."""
+        verdict = state.get(self.name, KindVerdict)
+        scores = None if verdict is None else verdict.scores
+        return None if scores is None else self._by_kind(scores, nodes)
+
+    def _by_kind(self, values: IntArray, nodes: NodeTable) -> IntArray:
+        """(n,) the value for the kind of each node, of which the last one is for none."""
+        codes = self._queues.kinds.codes
+        by_row: IntArray = values[codes if nodes.origin is None else codes[nodes.origin]]
+        return by_row
 
     def admit_group(self, _group: Group, pods: Sequence[Pod]) -> Status | None:
         """Reject a group whose minimum does not fit within the limits."""
@@ -158,7 +207,7 @@ class FairShare(
         answer = self._answer(state, pod) if possible else NoRoom()
         if isinstance(answer, NoRoom):
             if not over_limit:
-                state.effects.append(PassOn(self.name, pod, self._rule.due))
+                state.effects.append(PassOn(self.name, pod, self._due))
             reasons = (f"reclaim: {answer.sentence}",) if answer.sentence else ()
             return PostFilterResult(Status.unresolvable(*reasons), "")
         if not answer.sentence:
@@ -202,14 +251,23 @@ class FairShare(
         answer = self._take(request) if len(rows) == 1 else several
         if isinstance(answer, NoRoom):
             first = request.preemptor.pods[0]
-            request.effects.append(PassOn(self.name, first, self._rule.due))
+            request.effects.append(PassOn(self.name, first, self._due))
         return answer
 
     def _take(self, request: RoomRequest) -> Room | NoRoom:
-        answer = self._reclaim.make_room(request, self._strategy)
-        if isinstance(answer, NoRoom):
-            refusals = ", ".join(self._rule.refusals.values())
-            return NoRoom(answer.sentence or refusals, final=True)
+        queues, refusals, self._due = self._queues, dict[str, None](), inf
+        for target in targets(queues, request.preemptor):
+            self._rule.aim(target)
+            by_kind = bool(queues.structure.kind_columns)
+            its = OnTarget(request, target, queues, self._nodes) if by_kind else request
+            answer = self._reclaim.make_room(its, self._strategy)
+            self._due = min(self._due, self._rule.due)
+            if isinstance(answer, Room):
+                break
+            sentences = [answer.sentence] if answer.sentence else self._rule.refusals.values()
+            refusals |= dict.fromkeys(sentences)
+        else:
+            return NoRoom(", ".join(refusals), final=True)
         for (queue, rule), pods in self._rule.by_rule(answer.victims).items():
             first = request.preemptor.pods[0]
             request.effects.append(Reclaimed(self.name, queue, rule, pods, first))
@@ -243,11 +301,18 @@ class FairShare(
         return [TryAgain(self.name, pods)] if pods else []
 
     def events_to_register(self) -> list[EventRegistration]:
-        """Events for a Pod held back by a limit: Pods of its tree leave, or the limits change."""
+        """Events for a Pod held back by a limit: Pods of its tree leave, or the limits change.
+
+        And for one that waits for nodes of a kind.
+        """
         smaller = Action.DELETE | Action.UPDATE_POD_SCALE_DOWN
         return [
             EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, smaller), self._may_have_room),
             EventRegistration(ClusterEvent(QUEUE, Action.ALL)),
+            EventRegistration(ClusterEvent(NODE_KIND, Action.ALL)),
+            EventRegistration(
+                ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), self._is_of_its_kind
+            ),
             EventRegistration(ClusterEvent(NAMESPACE, Action.ALL), _of_namespace),
         ]
 
@@ -255,6 +320,13 @@ class FairShare(
         eviction = self._evictions.eviction(pod.uid)
         gone = eviction is not None and eviction.over and self._promised.to(pod)
         return Hint.QUEUE if gone or self._held.is_woken(pod, old, new) else Hint.SKIP
+
+    def _is_of_its_kind(self, pod: Pod, old: Node | None, new: Node) -> Hint:
+        queues = self._queues
+        row, kind = queues.leaf(pod), queues.kinds.of(new.name)
+        unlike = old is None or old.labels != new.labels
+        usable = row == NO_QUEUE or kind in queues.structure.orders[row]
+        return Hint.QUEUE if unlike and usable else Hint.SKIP
 
 
 def _explained(room: Room, pod: Pod) -> dict[str, Any]:

@@ -12,6 +12,10 @@ guarantee names and the Pod asks for (it asks for one at least); what it asks fo
 Who does not fit is passed over. Members of a group that are of no use without each other stand and
 fit together; those beyond the minimum of their group are covered only where the minimum is.
 
+What is guaranteed on nodes of a kind covers Pods there: each kind has a line of its own, and whom
+it covers stands with those of 1. in the line for all nodes. So what is guaranteed on all nodes
+includes what is guaranteed on kinds.
+
 An example: 5 GPUs are guaranteed, the Pods take 3, 3 and 2, the oldest first. The first is covered
 (2 are left), the second is not, the third is. What is promised is the amount: where one Pod can
 take the place of another in the guarantee, either may go. A Pod of 8 that was placed in a queue
@@ -65,13 +69,23 @@ class Guarantees:
     def __init__(self, structure: Structure, guaranteed: IntArray, line: Line) -> None:
         self._structure, self._guaranteed, self._line = structure, guaranteed, line
         self._covered: dict[int, BoolArray] = {}
+        self._by_line: dict[int, BoolArray] = {}
         self._nobody = np.zeros(len(line.leaves), np.bool_)
 
     def covered(self, row: int) -> BoolArray:
         """(p,) who is covered by what the queue at ``row`` is guaranteed."""
         if row not in self._covered:
-            self._covered[row] = self._go_through(row)
+            self._covered[row] = np.logical_or.reduce(self.by_line(row))
         return self._covered[row]
+
+    def by_line(self, row: int) -> BoolArray:
+        """(l, p) the same for each of `Structure.lines`."""
+        if row not in self._by_line:
+            nobody, lines = self._nobody, self._structure.lines
+            on_kinds = [self._go_through(row, columns, nobody) for columns in lines[1:]]
+            before: BoolArray = np.logical_or.reduce([nobody, *on_kinds])
+            self._by_line[row] = np.array([self._go_through(row, lines[0], before), *on_kinds])
+        return self._by_line[row]
 
     def protected(self, path: tuple[int, ...]) -> BoolArray:
         """(p,) who is covered by one of these queues at least."""
@@ -97,15 +111,18 @@ class Guarantees:
 
     def _amounts(self, row: int, priority: int) -> IntArray:
         """(r,) what is covered of Pods of this priority or a higher one, where it is named."""
-        counts = self.covered(row) & (self._line.priorities >= priority)
-        amounts: IntArray = self._line.requests[counts].sum(axis=0)
+        counts = self.by_line(row) & (self._line.priorities >= priority)
+        amounts = np.zeros_like(self._guaranteed[row])
+        for columns, of_line in zip(self._structure.lines, counts, strict=True):
+            amounts[columns] = self._line.requests[np.ix_(of_line, columns)].sum(axis=0)
         return np.where(self._guaranteed[row] > 0, amounts, 0)
 
-    def _go_through(self, row: int) -> BoolArray:
+    def _go_through(self, row: int, columns: IntArray, before: BoolArray) -> BoolArray:
+        """(p,) who is covered in some columns; those ``before`` stand first."""
         structure, line = self._structure, self._line
         covered = np.zeros(len(line.leaves), np.bool_)
-        named = self._guaranteed[row] > 0
-        if not named.any():
+        named = columns[self._guaranteed[row, columns] > 0]
+        if not len(named):
             return covered
         inside = np.flatnonzero(structure.is_below(row)[line.leaves] & (line.leaves >= 0))
         asked = line.requests[np.ix_(inside, named)]
@@ -115,7 +132,7 @@ class Guarantees:
         if (asked.sum(axis=0) <= room).all():
             covered[inside] = True
             return covered
-        first = np.zeros(len(line.leaves), np.bool_)
+        first = before.copy()
         for child in np.flatnonzero(structure.parent == row).tolist():
             first |= self.covered(child)
         some = line.within(inside)

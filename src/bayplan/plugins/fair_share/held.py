@@ -12,12 +12,13 @@ one that is deleted before its turn leaves the room until the next event.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from bayplan.api.pod import Pod
-from bayplan.cache.amounts import Rows, add_amounts
-from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
+from bayplan.cache.amounts import Charge, Rows, add_amounts
+from bayplan.cache.queue_tree import NO_QUEUE, QueueTree, Structure
+from bayplan.cache.queue_tree.kinds import NO_KIND
 from bayplan.plugins.fair_share.promised import Promised
 
 _Users = tuple[str, ...]
@@ -65,7 +66,7 @@ class HeldPods:
         if not held and queue in self._held:
             self._held[queue].pop(users, None)
 
-    def is_woken(self, pod: Pod, old: object, new: object) -> bool:
+    def is_woken(self, pod: Pod, old: Pod, new: Pod | None) -> bool:
         """Whether the Pod fits together with Pods woken by the same event (``old`` became ``new``).
 
         A nominated one has to fit beside the Pods on nodes only: if somebody else is to get the
@@ -78,13 +79,41 @@ class HeldPods:
         if self._event[0] is not old or self._event[1] is not new or self._is_outdated():
             self._event = old, new, queues.version
             self._woken = queues.sums.zeros()
-        requests = charge.requests
         if self._promised.to(pod):
-            return queues.excess(charge, requests) is None
-        if queues.excess(charge, requests, self._woken, self._promised.besides([pod])) is not None:
+            return self._fitting(pod, charge) is not None
+        kind: int | None = None
+        if pod not in self and not charge.users and not charge.sums.structure.limits_above(charge):
+            kind = queues.kinds.of(old.node_name)  # what holds the Pod back is on some nodes
+        fitting = self._fitting(pod, charge, self._woken, self._promised.besides([pod]), kind)
+        if fitting is None:
             return False
-        add_amounts(self._woken, charge.links, requests)
+        add_amounts(self._woken, charge.links, fitting.requests)
         return True
+
+    def _fitting(
+        self,
+        pod: Pod,
+        charge: Charge[Structure],
+        others: Rows | None = None,
+        promised: Rows | None = None,
+        kind: int | None = None,
+    ) -> Charge[Structure] | None:
+        """What the Pod would count for, within all limits; None if they are in the way everywhere.
+
+        Args:
+            pod: the Pod.
+            charge: what it counts for while it waits.
+            others: see `QueueTree.excess`.
+            promised: see `QueueTree.excess`.
+            kind: of nodes, the only one that is looked at; None for all where the Pod may go.
+        """
+        queues = self._queues
+        charges: Iterable[Charge[Structure]] = [charge]
+        if charge.sums.structure.by_kind:
+            possible = queues.possible_kinds(pod) or [NO_KIND]
+            charges = (queues.charge_on(pod, k) for k in possible if kind in (None, k))
+        within = (c for c in charges if queues.excess(c, c.requests, others, promised) is None)
+        return next(within, None)
 
     def _is_outdated(self) -> bool:
         return self._event[2] != self._queues.version
@@ -105,10 +134,10 @@ class HeldPods:
                 charge, promised = queues.charge(other), self._promised.besides([other])
                 if charge is None or not queues.waits(other.uid):
                     del held[other.uid]
-                elif queues.excess(charge, charge.requests, woken, promised) is None:
+                elif (fitting := self._fitting(other, charge, woken, promised)) is not None:
                     del held[other.uid]
                     chosen.append(other)
-                    add_amounts(woken, charge.links, charge.requests)
+                    add_amounts(woken, fitting.links, fitting.requests)
         return chosen
 
     def _under_limits_with(self, row: int) -> Iterator[dict[str, Pod]]:

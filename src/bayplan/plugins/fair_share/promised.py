@@ -18,8 +18,9 @@ from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
 from bayplan.framework.handle import PodNominator
 
-_Kind = tuple[PodShape, Sequence[int]]
-"""The shape of a Pod, and where it counts: Pods of one shape may be of several users."""
+_Kind = tuple[PodShape, Sequence[int], int]
+"""The shape of a Pod, where it counts, as Pods of one shape may be of several users, and the kind
+of its node."""
 _Key = tuple[int, int, tuple[_Kind, ...]]
 
 
@@ -47,18 +48,22 @@ class Promised:
         if self._seen != seen:
             self._seen, self._kept = seen, {}
             nodes = [n for n in nominator.nominated_nodes() if self._nodes.row(n) is not None]
-            nominated = [pod for node in nodes for pod in nominator.nominated_pods(node)]
-            self._examples = {self._kind(pod): pod for pod in nominated}
-            self._counts = Counter(self._kind(pod) for pod in nominated)
-        own = tuple([self._kind(pod) for pod in pods if self.to(pod)])
+            pairs = [(pod, node) for node in nodes for pod in nominator.nominated_pods(node)]
+            nominated = [self._kind(pod, node) for pod, node in pairs]
+            examples = dict(zip(nominated, pairs, strict=True))
+            self._examples = {kind: pod.on_node(node) for kind, (pod, node) in examples.items()}
+            self._counts = Counter(nominated)
+        named = ((pod, nominator.nominated_node(pod.uid)) for pod in pods)
+        own = tuple([self._kind(pod, node) for pod, node in named if node])
         key = min([pod.priority for pod in pods]), self._queues.leaf(pods[0]), own
         if key not in self._kept:
             self._kept[key] = self._sum(*key)
         return self._kept[key]
 
-    def _kind(self, pod: Pod) -> _Kind:
+    def _kind(self, pod: Pod, node: str) -> _Kind:
         charge = self._queues.charge(pod)
-        return pod.shape, () if charge is None else charge.links
+        links = () if charge is None else charge.links
+        return pod.shape, links, self._queues.kinds.of(node)
 
     def _sum(self, priority: int, leaf: int, own: Iterable[_Kind]) -> Rows:
         queues = self._queues

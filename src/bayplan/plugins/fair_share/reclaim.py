@@ -33,6 +33,11 @@ own queue, these are Pods of rule 3.
 What is used is what will be: without Pods that are leaving, with those that are nominated. So Pods
 of one queue that are tried one after the other do not each take the same room.
 
+On nodes of a kind that has columns of its own the preemptor needs these, too: a claim by what is
+guaranteed on a kind is one for nodes of that kind only. So there is a search for each kind that the
+preemptor may go to, in the order of its queue (`bayplan.plugins.fair_share.targets`). Rule 2 looks
+at what queues use on all nodes: shares on kinds take nothing from anybody.
+
 An example: room 12, queues A and B with weights 1 and 1, B runs 12 Pods of 1, a group of 4 of A
 waits. The shares are 4 and 8 (A needs no more). A then has 4 / 4, so B keeps 8 / 8: four of its
 Pods yield, the youngest of the lowest priority first.
@@ -72,6 +77,7 @@ from bayplan.plugins.fair_share.bound import Bound
 from bayplan.plugins.fair_share.givers import GUARANTEED, MOST_OVER, SHARE, Giver, find_givers
 from bayplan.plugins.fair_share.guarantees import Guarantees, Line, fit_one_by_one
 from bayplan.plugins.fair_share.promised import Promised
+from bayplan.plugins.fair_share.targets import Target
 from bayplan.preemption.capacity import Ceiling, MemberFit
 from bayplan.preemption.eviction_units import YieldOrder
 from bayplan.preemption.rule import NOT_ENOUGH, Yielding
@@ -144,8 +150,13 @@ class ReclaimRule:
         self._queues, self._nominator, self._promised = queues, nominator, promised
         self._now = now
         self._rules: dict[str, str] = {}
+        self._target: Target = {}
         self.refusals: dict[str, str] = {}
         self.due = inf
+
+    def aim(self, target: Target) -> None:
+        """The next preemptor is to go to the nodes of this target."""
+        self._target = target
 
     def has_victims(self, preemptor: Preemptor) -> bool:
         """See `Yields`: what queues use says whether there is a giver."""
@@ -161,7 +172,9 @@ class ReclaimRule:
         guaranteed = self._queues.shares().guaranteed[chain]
         asked = (guaranteed > 0) & (self._needed(preemptor) > 0)
         fits = (self._needed(preemptor) <= guaranteed) | ~asked
-        at_best = np.logical_and(asked.any(axis=1), fits.all(axis=1))
+        lines = self._queues.structure.lines
+        by_line = [asked[:, some].any(axis=1) & fits[:, some].all(axis=1) for some in lines]
+        at_best = np.logical_or.reduce(by_line)
         return bool(self._givers(preemptor, row, at_best, self._used(preemptor), within))
 
     def judge(
@@ -183,7 +196,7 @@ class ReclaimRule:
         self, preemptor: Preemptor, running: RunningPods, fit: MemberFit, parties: _Parties
     ) -> NoRoom | None:
         structure = self._queues.structure
-        columns = np.flatnonzero(self._needed(preemptor))
+        columns = np.flatnonzero(self._needed(preemptor)[: len(structure.bases)])
         names = [structure.resources[column] for column in columns.tolist()]
         yields = running.leaving | parties.own
         if not names or not (parties.givers or yields.any()):
@@ -195,6 +208,8 @@ class ReclaimRule:
             candidates = parties.candidates[giver.leaf]
             kept[candidates] = False
             named = structure.guaranteed[list(giver.path)].any(axis=0)
+            # Where there are several lines, covered Pods of one may replace those of another.
+            named = named & (not structure.kind_columns)
             of_giver = np.concatenate([candidates, spare(giver.leaf)])
             together = parties.requests[of_giver].sum(axis=0)
             most[giver.leaf] = np.where(named, parties.surplus[giver.leaf], together)
@@ -263,7 +278,8 @@ class ReclaimRule:
         """
         queues = self._queues
         promised, sums = self._promised.besides(preemptor.pods), queues.sums
-        charges = [charge for charge in queues.charges(preemptor.pods) if charge is not None]
+        pods = [pod for pod in preemptor.pods if queues.leaf(pod) != NO_QUEUE]
+        charges = [queues.charge_on(pod, self._target[pod.shape]) for pod in pods]
         limits = {
             (limit.row, limit.column): limit
             for charge in dict.fromkeys(charges)
@@ -290,8 +306,9 @@ class ReclaimRule:
 
     def _ceilings(self, preemptor: Preemptor) -> Sequence[Ceiling]:
         """The usage below each limit that the preemptor would exceed."""
+        bases = len(self._queues.structure.bases)
         return [
-            Ceiling(excess, partial(self._freed, link, column))
+            Ceiling(excess, partial(self._freed, link, column), column >= bases)
             for link, column, excess in self._excesses(preemptor)
         ]
 
@@ -308,6 +325,9 @@ class ReclaimRule:
         of_shape = np.array([queues.leaf(pod) for pod in pods], np.int64)
         each = np.array([queues.requests(pod) for pod in pods])
         leaves, requests = of_shape[running.codes], each[running.codes]
+        kinds = queues.kinds.codes
+        for kind, column, base in structure.kind_columns:
+            requests[:, column] = np.where(kinds[running.rows] == kind, requests[:, base], 0)
         all_used = self._used(preemptor)
         staying = np.flatnonzero(~running.leaving)
         line = Line(leaves, requests, running.priorities, running.starts, order.units, order.bases)
@@ -376,15 +396,16 @@ class ReclaimRule:
             Guarantees(queues.structure, amounts, both)
             for amounts in (guaranteed, queues.structure.guaranteed)
         )
-        return np.array([there.covered(q)[-1] and promised.covered(q)[-1] for q in chain])
+        last = [there.by_line(q)[:, -1] & promised.by_line(q)[:, -1] for q in chain]
+        return np.array([by_line.any() for by_line in last])
 
     def _nominated(self, preemptor: Preemptor) -> Iterator[Pod]:
-        """Other Pods of queues that are nominated."""
+        """Other nominated Pods of queues, as if they were on their nodes."""
         own = {pod.uid for pod in preemptor.pods}
         for node in self._nominator.nominated_nodes():
             for pod in self._nominator.nominated_pods(node):
                 if pod.uid not in own and self._queues.leaf(pod) != NO_QUEUE:
-                    yield pod
+                    yield pod.on_node(node)
 
     def _yielding(self, preemptor: Preemptor, running: RunningPods, parties: _Parties) -> Yielding:
         givers, used, requests = parties.givers, list(parties.used), parties.requests
@@ -448,7 +469,8 @@ class ReclaimRule:
 
     def _needed(self, preemptor: Preemptor) -> IntArray:
         pods = preemptor.pods[: preemptor.minimum]
-        needed: IntArray = np.array([self._queues.requests(pod) for pod in pods]).sum(axis=0)
+        charges = [self._queues.charge_on(pod, self._target[pod.shape]) for pod in pods]
+        needed: IntArray = np.array([charge.requests for charge in charges]).sum(axis=0)
         return needed
 
     # Queues

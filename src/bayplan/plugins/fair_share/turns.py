@@ -138,8 +138,8 @@ class QueueTurns:
         """By leaf, what the Pod that is next requests."""
         self._shares: list[list[tuple[int, float]]] = [[] for _ in range(n + 1)]
         """By row, the contended columns and the share of each."""
-        self._guaranteed: list[list[tuple[int, int]]] = [[] for _ in range(n + 1)]
-        """By row, the columns in which something is guaranteed, and how much."""
+        self._guaranteed: list[list[list[tuple[int, int]]]] = [[] for _ in range(n + 1)]
+        """By row and line, the columns in which something is guaranteed, and how much."""
 
     def tenant(self, pod: Pod) -> int:
         """The leaf that the Pod belongs to."""
@@ -168,7 +168,9 @@ class QueueTurns:
         if requests is None or any(self._covers(link, requests) for link in guarantees):
             return self.version, row
         used = self._queues.sums.used_rows
-        amounts = [(tuple(used[link]), tuple(self._guaranteed[link])) for link in guarantees]
+        amounts = [
+            (tuple(used[link]), tuple(map(tuple, self._guaranteed[link]))) for link in guarantees
+        ]
         return self.version, row, tuple(amounts)
 
     def order(self, tenant: int) -> Order | None:
@@ -262,22 +264,18 @@ class QueueTurns:
         guaranteed = self._guaranteed[row]
         if not guaranteed:
             return False
-        used, asks = self._queues.sums.used_rows[row], False
-        for column, amount in guaranteed:
-            requested = requests[column]
-            if requested:
-                asks = True
-                if used[column] + requested > amount:
-                    return False
-        return asks
+        used = self._queues.sums.used_rows[row]
+        return any(_is_covered(line, used, requests) for line in guaranteed)
 
     def _refresh(self) -> None:
         shares = self._queues.shares()
+        lines = [columns.tolist() for columns in self._queues.structure.lines]
         for row in range(self._without_queue):
             contended = np.flatnonzero(shares.contended[row]).tolist()
             self._shares[row] = [(column, float(shares.exact[row, column])) for column in contended]
-            named = np.flatnonzero(shares.guaranteed[row]).tolist()
-            self._guaranteed[row] = [(c, int(shares.guaranteed[row, c])) for c in named]
+            amounts = shares.guaranteed[row].tolist()
+            by_line = ([(c, amounts[c]) for c in line if amounts[c]] for line in lines)
+            self._guaranteed[row] = [line for line in by_line if line]
         if any(self._targets):
             self._find_late(self.now())
         self._tried = -1
@@ -296,3 +294,15 @@ class QueueTurns:
             if targets and demand and charge.is_within_limits and pod.created is not None:
                 waited = now - pod.created.timestamp()
                 self._late.update(row for row, target in targets if waited > target)
+
+
+def _is_covered(line: list[tuple[int, int]], used: Amounts, requests: Amounts) -> bool:
+    """Whether a guarantee covers a Pod beside what is used, in each column asked for."""
+    asks = False
+    for column, amount in line:
+        requested = requests[column]
+        if requested:
+            asks = True
+            if used[column] + requested > amount:
+                return False
+    return asks

@@ -14,11 +14,12 @@ from bayplan.api.node import Node
 from bayplan.api.pod import PodShape
 from bayplan.api.pod_spec import TopologySpreadConstraint
 from bayplan.api.selectors import Predicate, SelectorError, all_of, equals, label_selector
+from bayplan.api.tolerations import repels
 from bayplan.cache.counters import DomainSpec, PodSelection, content
 from bayplan.cache.node_table import BoolArray, NodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.plugins.shared.node_selectors import RequiredNodeAffinity, required_node_affinity
-from bayplan.plugins.shared.tolerations import repelling_taints, repels
+from bayplan.plugins.shared.tolerations import repelling_taints
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"

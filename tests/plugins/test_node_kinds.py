@@ -1,0 +1,326 @@
+"""Kinds of nodes: their order, their limits, and queues that are bound to some of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core_harness import Cluster
+from tests.groups import members, pod_group
+from tests.properties import length
+from tests.queues import node_kind, pod, pods, queue, queue_cluster, used
+
+from bayplan.queue.states import QueueState
+from bayplan.testing import NodeBuilder, make_node
+
+TIERS = {"f": "fast", "s": "slow", "o": ""}
+LIMITED = "limit of cpu on fast nodes of queue a is 2: 2 used, 1 requested"
+
+
+def node(name: str, cpu: str = "4") -> NodeBuilder:
+    """The node: its first letter says of which kind."""
+    builder = make_node(name).capacity(cpu=cpu, memory="64Gi", pods=110)
+    tier = TIERS[name[0]]
+    return builder.labels({"tier": tier}) if tier else builder
+
+
+def named(*kinds: str, policy: str = "Preferred", **limits: int) -> dict[str, Any]:
+    """The fields of a Queue that names these kinds, with limits for CPUs."""
+    its = [
+        {"name": kind, "limit": {"cpu": limits[kind]}} if kind in limits else {"name": kind}
+        for kind in kinds
+    ]
+    return {"nodeKinds": its, "nodeKindPolicy": policy}
+
+
+def cluster_of(*nodes: str, plugins: tuple[str, ...] = (), **spec: Any) -> Cluster:
+    """These nodes, and a queue of that spec."""
+    cluster = queue_cluster(*plugins)
+    cluster.writer.on_bound = cluster._show_bound
+    cluster.add(node_kind("fast", tier="fast"), node_kind("slow", tier="slow"))
+    cluster.add(*map(node, nodes), queue("a", "x", **spec))
+    return cluster
+
+
+def placed(cluster: Cluster) -> dict[str, str]:
+    """Node by name of each Pod."""
+    return {one.name: one.node_name for one in cluster.cache.pods()}
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        pytest.param(("fast", "slow"), "fffff sss", id="fast first"),
+        pytest.param(("slow", "fast"), "sssss fff", id="slow first"),
+        pytest.param(("slow",), "sssss", id="slow alone"),
+    ],
+)
+def test_pods_go_to_the_kinds_in_the_order_of_their_queue(
+    order: tuple[str, ...], expected: str
+) -> None:
+    """Whatever other plugins would like, and however full the nodes are."""
+    cluster = cluster_of("f", "s", "o", **named(*order))
+    for name in ("f", "s", "o"):
+        cluster.add(node(name, "5"))
+    cluster.add(*pods("p", 8, "x"))
+    cluster.run()
+    nodes = "".join(name for _, name in cluster.bound)
+    assert nodes.startswith(expected.replace(" ", ""))
+
+
+def test_above_the_limit_of_a_kind_pods_go_to_the_next_one() -> None:
+    cluster = cluster_of("f", "s", "o", **named("fast", "slow", fast=2, slow=1))
+    cluster.add(*pods("p", 5, "x"))
+    cluster.run()
+    assert [name for _, name in cluster.bound] == ["f", "f", "s", "o", "o"]
+
+
+def test_where_nothing_else_is_left_the_limit_is_said_of_the_nodes() -> None:
+    cluster = cluster_of("f", "s", **named("fast", fast=2))
+    cluster.add(pod("full", "y", "4").node("s"))
+    cluster.add(*pods("p", 3, "x"))
+    cluster.run()
+    reason, text = cluster.verdict
+    assert reason == "Unschedulable"
+    assert f"1 node(s) beyond the {LIMITED}" in text
+    assert "1 Insufficient cpu" in text
+
+
+@pytest.mark.parametrize("how", ["policy", "selector"])
+def test_a_pod_that_may_go_to_kinds_at_their_limits_only_is_held_by_these(how: str) -> None:
+    policy = "Required" if how == "policy" else "Preferred"
+    cluster = cluster_of("f", "s", **named("fast", policy=policy, fast=2))
+    first, *others = pods("p", 4, "x")
+    for one in (first, *others):
+        if how == "selector":
+            one.spec(nodeSelector={"tier": "fast"})
+    cluster.add(first, *others)
+    cluster.run()
+    assert cluster.verdict == ("QueueLimit", LIMITED)
+    assert used(cluster, "a") == 2000
+
+    # As many are woken as fit.
+    written = len(cluster.recorder.conditions)
+    cluster.remove(first)
+    cluster.wait(11)
+    cluster.run()
+    assert used(cluster, "a") == 2000
+    assert len(cluster.bound) == 3
+    assert len(cluster.recorder.conditions) == written
+
+
+def test_a_pod_elsewhere_wakes_nobody_that_the_limit_of_a_kind_holds() -> None:
+    cluster = cluster_of("f", "s", **named("fast", policy="Required", fast=1))
+    other = pod("other", "y").node("f")
+    cluster.add(other, *(made := pods("p", 2, "x")))
+    cluster.run()
+    assert cluster.state(made[1]) is QueueState.UNSCHEDULABLE
+    cluster.remove(other)
+    assert cluster.state(made[1]) is QueueState.UNSCHEDULABLE
+    cluster.remove(made[0])
+    cluster.wait(11)
+    cluster.run()
+    assert placed(cluster) == {"p-1": "f"}
+
+
+def test_a_bound_queue_waits_for_its_kind() -> None:
+    cluster = cluster_of("o", "s", **named("fast", policy="Required"))
+    cluster.add(waiting := pod("p", "x"))
+    cluster.run()
+    text = "0/2 nodes are available: 2 node(s) were of no kind that queue a uses."
+    assert cluster.verdict[1].startswith(text)
+    cluster.add(node("s2"))
+    assert cluster.state(waiting) is QueueState.UNSCHEDULABLE
+    cluster.add(node("f"))
+    cluster.wait(11)
+    cluster.run()
+    assert placed(cluster) == {"p": "f"}
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "expected"),
+    [
+        pytest.param(named("slow"), {}, "s", id="the order of the parent"),
+        pytest.param(named("slow"), named("fast"), "f", id="its own order first"),
+        pytest.param(named("slow", policy="Required"), named("fast"), "s", id="bound by parent"),
+        pytest.param(
+            named("slow", policy="Required"), named("fast", policy="Required"), "", id="by both"
+        ),
+        pytest.param({}, named("no", policy="Required"), "", id="to a kind that there is not"),
+    ],
+)
+def test_a_queue_without_kinds_goes_by_its_parent_and_is_bound_by_all(
+    above: dict[str, Any], below: dict[str, Any], expected: str
+) -> None:
+    cluster = queue_cluster()
+    cluster.add(node_kind("fast", tier="fast"), node_kind("slow", tier="slow"))
+    cluster.add(*map(node, "fso"), queue("all", **above), queue("a", "x", parent="all", **below))
+    cluster.add(pod("p", "x"))
+    cluster.run()
+    assert "".join(name for _, name in cluster.bound) == expected
+
+
+def test_the_limit_of_a_parent_counts_all_below() -> None:
+    cluster = queue_cluster()
+    cluster.add(node_kind("fast", tier="fast"), node("f"), node("o"))
+    cluster.add(queue("all", **named("fast", fast=2)))
+    cluster.add(queue("a", "x", parent="all"), queue("b", "y", parent="all"))
+    for name, namespace in (("p", "x"), ("q", "y"), ("r", "x")):
+        cluster.add(pod(name, namespace))
+        cluster.run()
+    assert [name for _, name in cluster.bound] == ["f", "f", "o"]
+
+
+def test_nominated_pods_count_for_the_kind_of_their_node() -> None:
+    cluster = cluster_of("f", "s", **named("fast", fast=2))
+    cluster.add(pod("low", "x", "4").node("f"), pod("rest", "y", "4").node("s"))
+    spec = {"nominatedNodeName": "f"}
+    cluster.add(pod("kept", "x", "2", priority=5).status(**spec).gate("g"))
+    cluster.add(pod("p", "x"))
+    cluster.run()
+    assert "p" not in placed(cluster)
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_a_group_fits_within_the_limit_of_the_only_kind_that_it_may_have(bound: bool) -> None:
+    policy = "Required" if bound else "Preferred"
+    cluster = cluster_of(
+        "f", "s", plugins=("Coscheduling",), **named("fast", policy=policy, fast=2)
+    )
+    cluster.add(pod_group("g", minMember=3).namespace("x"))
+    cluster.add(*(one.namespace("x") for one in members("g", 3)))
+    cluster.run()
+    if bound:
+        assert placed(cluster) == {}
+        assert cluster.verdict[0] == "QueueLimit"
+        assert "limit of cpu on fast nodes of queue a is 2: 0 used, 3 requested" in str(
+            cluster.notes
+        )
+    else:
+        assert sorted(placed(cluster).values()) == ["f", "f", "s"]
+
+
+# Reclaim
+
+
+def guaranteed(kind: str, cpu: int, **limit: int) -> dict[str, Any]:
+    """The fields of a Queue that is guaranteed CPUs on nodes of a kind."""
+    its = {"name": kind, "guaranteed": {"cpu": cpu}, "limit": limit}
+    return {"nodeKinds": [its]}
+
+
+def lent(*queues: object, plugins: tuple[str, ...] = ()) -> Cluster:
+    """A fast node and a slow one of 4 CPUs, full of Pods of y: the older ones are on the fast."""
+    cluster = cluster_of("f", "s", plugins=plugins, weight=0, **guaranteed("fast", 2))
+    cluster.add(*queues)  # type: ignore[arg-type]
+    for i, name in enumerate("ffffssss"):
+        running = pod(f"b{i}", "y").node(name).start_time(f"2026-01-01T00:00:{i:02}Z")
+        cluster.add(running.phase("Running"))
+    return cluster
+
+
+def evicted(cluster: Cluster) -> list[str]:
+    """Those that were evicted so far."""
+    return cluster.writer.deleted
+
+
+def test_what_is_guaranteed_on_a_kind_is_claimed_there_and_no_further() -> None:
+    cluster = lent(queue("b", "y"))
+    cluster.add(*pods("p", 3, "x"))
+    for _ in range(4):
+        cluster.wait(11)
+        cluster.run()
+    assert evicted(cluster) == ["b3", "b2"]
+    assert placed(cluster)["p-0"] == placed(cluster)["p-1"] == "f"
+    assert "p-2" not in placed(cluster)
+
+
+def test_what_is_guaranteed_on_a_kind_is_claimed_nowhere_else() -> None:
+    cluster = lent(queue("b", "y"))
+    cluster.add(pod("p", "x").spec(nodeSelector={"tier": "slow"}))
+    cluster.settle(4)
+    assert evicted(cluster) == []
+    assert "p" not in placed(cluster)
+
+
+def test_what_is_guaranteed_on_a_kind_is_kept_there_and_nowhere_else() -> None:
+    """The youngest of x are on the fast node, where what is guaranteed covers them."""
+    cluster = cluster_of("f", "s", **guaranteed("fast", 2))
+    cluster.add(queue("b", "y", guaranteed={"cpu": 8}))
+    for i, name in enumerate("ssssff"):
+        running = pod(f"a{i}", "x").node(name).start_time(f"2026-01-01T00:00:{i:02}Z")
+        cluster.add(running.phase("Running"))
+    cluster.add(pod("rest", "y", "2").node("f"))
+    cluster.add(*pods("p", 6, "y"))
+    for _ in range(6):
+        cluster.wait(11)
+        cluster.run()
+    assert sorted(evicted(cluster)) == ["a0", "a1", "a2", "a3"]
+
+
+def test_the_limit_of_a_kind_is_made_room_under_on_its_nodes() -> None:
+    cluster = cluster_of("f", "s", **named("fast", fast=2))
+    for i, name in enumerate("fsf"):
+        running = pod(f"low{i}", "x").node(name).start_time(f"2026-01-01T00:00:{i:02}Z")
+        cluster.add(running.phase("Running"))
+    urgent = pod("urgent", "x", priority=5).spec(nodeSelector={"tier": "fast"})
+    cluster.add(urgent)
+    cluster.settle(4)
+    assert evicted(cluster) == ["low2"]
+    assert placed(cluster)["urgent"] == "f"
+
+
+def test_a_group_claims_on_a_kind_with_all_its_pods() -> None:
+    cluster = lent(queue("b", "y"), plugins=("Coscheduling",))
+    cluster.add(pod_group("g", minMember=2).namespace("x"))
+    cluster.add(*(one.namespace("x") for one in members("g", 2)))
+    cluster.settle(4)
+    assert evicted(cluster) == ["b3", "b2"]
+    assert [placed(cluster)[f"g-{i}"] for i in range(2)] == ["f", "f"]
+
+
+NODES = st.lists(st.sampled_from(["f", "s", "o"]), min_size=1, max_size=4)
+ASKED = st.lists(
+    st.tuples(st.integers(1, 3), st.sampled_from(["", "fast", "slow"])), min_size=1, max_size=8
+)
+
+
+@length(40)
+@given(
+    NODES,
+    ASKED,
+    st.permutations(["fast", "slow"]).flatmap(lambda o: st.integers(1, 2).map(lambda n: o[:n])),
+    st.sampled_from(["Preferred", "Required"]),
+    st.dictionaries(st.sampled_from(["fast", "slow"]), st.integers(0, 5)),
+)
+def test_no_limit_of_a_kind_is_exceeded_and_nobody_waits_beside_room(
+    letters: list[str], asked: list[Any], order: list[str], policy: str, limits: dict[str, int]
+) -> None:
+    cluster = cluster_of(**named(*order, policy=policy, **limits))
+    nodes = {f"{letter}{i}": 4 for i, letter in enumerate(letters)}
+    cluster.add(*map(node, nodes))
+    for number, (cpu, tier) in enumerate(asked):
+        one = pod(f"p{number}", "x", str(cpu))
+        cluster.add(one.spec(nodeSelector={"tier": tier}) if tier else one)
+    for _ in range(3):
+        cluster.wait(11)
+        cluster.run()
+    where = placed(cluster)
+    on_kind = dict.fromkeys(("fast", "slow", ""), 0)
+    for number, (cpu, _) in enumerate(asked):
+        if name := where.get(f"p{number}"):
+            on_kind[TIERS[name[0]]] += cpu
+            nodes[name] -= cpu
+    most = {kind: limits.get(kind, 99) if kind in order else 99 for kind in on_kind}
+    assert all(on_kind[kind] <= most[kind] for kind in on_kind)
+    for number, (cpu, tier) in enumerate(asked):
+        if f"p{number}" in where:
+            kind = TIERS[where[f"p{number}"][0]]
+            assert policy == "Preferred" or kind in order
+            continue
+        for name, free in nodes.items():
+            kind = TIERS[name[0]]
+            may = tier in ("", kind) and (policy == "Preferred" or kind in order)
+            assert not (may and free >= cpu and on_kind[kind] + cpu <= most[kind]), number
