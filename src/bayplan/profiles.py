@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import structlog
 
+from bayplan.config.args import LoadSource
 from bayplan.engine.faults import is_interrupt
 from bayplan.engine.runtime import Framework
 from bayplan.framework.interface import Plugin
@@ -39,6 +40,10 @@ class Profiles(Mapping[str, Framework]):
 
     def __len__(self) -> int:
         return len(self.frameworks)
+
+    def load_sources(self) -> list[LoadSource]:
+        """Where the load of nodes is to be read."""
+        return [source for f in self.values() for source in f.services.load_sources]
 
     def close(self) -> None:
         """Close every plugin. Scheduling thread only."""

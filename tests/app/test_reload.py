@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -18,9 +18,11 @@ from tests.scripted import scripted
 from bayplan.api.kinds import POD, Kind
 from bayplan.app import reload as module
 from bayplan.app.leadership import Leadership
+from bayplan.app.load import LoadFeeds
 from bayplan.app.reload import Collect, Reloader, needs_restart
 from bayplan.app.sources import Sources
 from bayplan.config import ConfigError, EffectiveConfig, FieldError
+from bayplan.config.args import LoadSource
 from bayplan.engine.registry import PluginLoadError, Registry
 from bayplan.framework import WAIT, Plugin, Status
 from bayplan.inbox.messages import Replaced
@@ -317,12 +319,23 @@ class Lead:
         self.told.append((type_, reason, note))
 
 
+class Load:
+    """Keeps the sources of load that are to be asked."""
+
+    def __init__(self) -> None:
+        self.sources: list[str] = []
+
+    def watch(self, sources: Iterable[LoadSource]) -> None:
+        self.sources = [str(source) for source in sources]
+
+
 class Rig:
     """A reloader, and a scheduling thread that takes in what it posts."""
 
     def __init__(self, **settings: Any) -> None:
         self.cluster = Cluster(bare=True)
         self.files, self.informers, self.lead = Files(), Watched(), Lead()
+        self.load = Load()
         _, config = read(**settings)
         self.reloader = Reloader(
             cast("Sources", self.files),
@@ -331,6 +344,7 @@ class Rig:
             self.cluster.ports,
             cast("Informers", self.informers),
             cast("Leadership", self.lead),
+            cast("LoadFeeds", self.load),
         )
 
     def look(self, *, asked: bool = False) -> None:
@@ -363,6 +377,17 @@ def test_a_reload_that_is_asked_for_happens_at_once(monkeypatch: pytest.MonkeyPa
     assert (type_, reason) == ("Normal", "ConfigurationReloaded")
     assert PROFILE in note
     assert len(collected) == 1, "what was replaced leaves the memory"
+
+
+def test_the_sources_of_load_of_new_plugins_are_asked() -> None:
+    rig = Rig()
+    named: Json = {"profiles": [profile("TargetLoadPacking", bare=True)]}
+    rig.files.answer = lambda: loaded(**named)
+    rig.look(asked=True)
+    assert rig.load.sources == ["metrics.k8s.io"]
+    rig.files.answer = read
+    rig.look(asked=True)
+    assert rig.load.sources == []
 
 
 def test_a_changed_file_is_read_once_it_is_written_to_no_more() -> None:

@@ -43,6 +43,10 @@ def parse(text: Amount) -> Fraction:
     Raises:
         QuantityError: ``text`` is in none of the notations, or has more than 1000 characters.
     """
+    return _parse(text)
+
+
+def _parse(text: Amount) -> Fraction:
     plain = _plain(text)
     match = _QUANTITY.fullmatch(plain)
     if match is None or isinstance(text, bool):
@@ -62,6 +66,16 @@ def _plain(text: Amount) -> str:
         start = plain[:20]
         raise QuantityError(f"{start!r}... ({len(plain)} characters) is not a quantity")
     return plain
+
+
+def measured(text: Amount) -> float:
+    """`parse` as a float, for amounts that do not come again: nothing is cached.
+
+    Raises:
+        QuantityError: as `parse`.
+        OverflowError: there is no such float.
+    """
+    return float(_parse(text))
 
 
 def _ceil(amount: Fraction) -> int:

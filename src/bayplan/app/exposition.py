@@ -6,6 +6,7 @@ This runs on the thread that answers the scrape, so it only reads: lengths, copi
 from __future__ import annotations
 
 import platform
+import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -15,6 +16,7 @@ from bayplan.app.api_client import ApiClient
 from bayplan.app.assembly import Core
 from bayplan.app.feed import Feed
 from bayplan.app.leadership import Leadership
+from bayplan.app.load import LoadFeeds
 from bayplan.app.reload import Reloader
 from bayplan.cache.queue_tree import QueueTree
 from bayplan.cache.queue_tree.past_use import Past
@@ -42,8 +44,10 @@ def expose(
     api: ApiClient,
     leadership: Leadership,
     reloader: Reloader,
+    load: LoadFeeds,
 ) -> None:
     """All of a process."""
+    expose_load(feed.metrics, load)
     expose_features(feed.metrics, gates)
     expose_world(feed.metrics, core.world, core.scheduler.pulse)
     expose_client(feed.metrics, api.dispatcher, api.events, feed.informers)
@@ -63,6 +67,29 @@ def expose_reloads(metrics: Metrics, reloader: Reloader) -> None:
     """Whether what the files say is what runs."""
     metrics.poll_by(polled.RELOADS, lambda: dict(reloader.counts))
     metrics.poll(polled.RELOAD_FAILING, lambda: {(): reloader.failing})
+
+
+def expose_load(metrics: Metrics, load: LoadFeeds) -> None:
+    """What the sources of measured load say, and how old it is."""
+
+    def by(name: str) -> Callable[[], Values]:
+        def values() -> Values:
+            return {
+                (str(feed.source), result): count
+                for feed in load.all()
+                for result, count in dict(getattr(feed, name)).items()
+            }
+
+        return values
+
+    def ages() -> Values:
+        feeds = [feed for feed in load.all() if feed.newest]
+        return {(str(feed.source),): max(0.0, time.time() - feed.newest) for feed in feeds}
+
+    metrics.poll(polled.LOAD_POLLS, by("polls"))
+    metrics.poll(polled.LOAD_SAMPLES, by("samples"))
+    metrics.poll(polled.LOAD_AGE, ages)
+    metrics.poll(polled.LOAD_NODES, lambda: {(str(f.source),): f.nodes for f in load.all()})
 
 
 def expose_world(metrics: Metrics, world: World, pulse: Pulse) -> None:

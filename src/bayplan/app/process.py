@@ -24,6 +24,7 @@ from bayplan.app.culprit import Culprit
 from bayplan.app.debugger import Debugger
 from bayplan.app.feed import Feed
 from bayplan.app.leadership import Leadership
+from bayplan.app.load import LoadFeeds
 from bayplan.app.questions import Questions
 from bayplan.app.reload import Reloader
 from bayplan.app.serving import Serving
@@ -77,6 +78,7 @@ class Process:
         self._ports = self._api.ports(config, feed)
         self._core = build(config, registry, self._ports)
         self._scheduler = self._core.scheduler
+        self._load = LoadFeeds(self._api.http, feed.inbox, self._core.world.cache.nodes)
         self._leadership = Leadership(config, self._api, feed.inbox, self._lose)
         self._debugger = Debugger(self._core, self._api.http, feed.inbox)
         pulse, may_take = self._scheduler.pulse, (watchdog_limit or float("inf")) / 2
@@ -98,10 +100,10 @@ class Process:
             on_look=self._deadline.rearm,
         )
         self._reloader = Reloader(
-            sources, config, self._core, self._ports, feed.informers, self._leadership
+            sources, config, self._core, self._ports, feed.informers, self._leadership, self._load
         )
         exposition.expose(
-            config.gates, feed, self._core, self._api, self._leadership, self._reloader
+            config.gates, feed, self._core, self._api, self._leadership, self._reloader, self._load
         )
         self._serving = Serving(
             port,
@@ -131,6 +133,7 @@ class Process:
             asks.start()
         log.info("Starting", **self._serving.ports, profiles=sorted(self._core.profiles))
         self._wait_for_caches()
+        self._load.watch(self._core.profiles.load_sources())
         gc.freeze()
         self._reloader.start()
         self._leadership.seek()
@@ -159,6 +162,7 @@ class Process:
         self._scheduler.take_in(wait=False)
         log.info("Ending", bindings_in_flight=self._scheduler.in_flight)
         self._feed.informers.stop()
+        self._load.watch(())
         self._core.profiles.close()
         self._api.dispatcher.close(DRAIN_SECONDS)
         self._leadership.give_up()

@@ -25,6 +25,7 @@ import structlog
 from bayplan.api.kinds import Kind
 from bayplan.app.assembly import Core, Ports, make_profiles
 from bayplan.app.leadership import Leadership
+from bayplan.app.load import LoadFeeds
 from bayplan.app.sources import Sources
 from bayplan.config import ConfigError, EffectiveConfig, KubeSchedulerConfiguration
 from bayplan.engine.registry import PluginLoadError, Registry
@@ -66,6 +67,7 @@ class Reloader:
         ports: Ports,
         informers: Informers,
         leadership: Leadership,
+        load: LoadFeeds,
     ) -> None:
         self._sources = sources
         self.config = config
@@ -73,6 +75,7 @@ class Reloader:
         self._ports = ports
         self._informers = informers
         self._leadership = leadership
+        self._load = load
         self._asked = threading.Event()
         self._uncollected = False
         self._used = self._seen = sources.fingerprint()
@@ -171,6 +174,7 @@ class Reloader:
             config, registry, self._core.world, self._core.placers, self._ports
         )
         self._core.scheduler.adopt(profiles)
+        self._load.watch(profiles.load_sources())
 
 
 @dataclass(frozen=True)

@@ -198,6 +198,11 @@ class NodeLoads:
         """How many nodes have a sample."""
         return int((~np.isnan(list(self[source].times.values()))).any(axis=0).sum())
 
+    def newest(self, source: Hashable) -> float:
+        """When the newest sample was measured, seconds since the epoch; 0 if there is none."""
+        times = np.array(list(self[source].times.values()))
+        return float(np.nan_to_num(times).max(initial=0))
+
     def forget(self, source: Hashable) -> None:
         """``source`` is not asked any more."""
         self._by_source.pop(source, None)

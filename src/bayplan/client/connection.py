@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -80,6 +81,28 @@ class Connection:
         """
         configuration, token_file = kubeconfig.load(path)
         return cls(configuration, token_file, instrument=instrument)
+
+    @classmethod
+    def to(cls, server: str, token: str = "", *, verify: bool = True) -> Connection:
+        """Connect to another server than the API server, with a bearer token if there is one.
+
+        Its certificate is checked by the authorities of the system, unless not to ``verify``.
+        """
+        credentials = {"BearerToken": {"value": f"Bearer {token}"}} if token else {}
+        return cls(
+            SimpleNamespace(
+                host=server,
+                tls_server_name=None,
+                verify_ssl=verify,
+                assert_hostname=None,
+                proxy=None,
+                no_proxy=None,
+                cert_file=None,
+                ca_cert_data=None,
+                ssl_ca_cert=None,
+                auth_settings=lambda: credentials,
+            )
+        )
 
     def handle(self, *, multiplexed: bool = False) -> pycurl.Curl:
         """A new pycurl handle with everything set that does not change between requests.

@@ -105,6 +105,23 @@ WAITING_GROUPS = Polled(
     "Groups of Pods in the queue, by place; gated means that Pods are missing.",
     ("place",),
 )
+LOAD_POLLS = Polled(
+    "bayplan_load_polls_total",
+    "How often a source of measured load was asked, and answered (success) or did not (failure).",
+    ("source", "result"),
+)
+LOAD_SAMPLES = Polled(
+    "bayplan_load_samples_total",
+    "Samples of the load of nodes: used, invalid, stale, or of an unknown node.",
+    ("source", "result"),
+)
+LOAD_AGE = Polled(
+    "bayplan_load_sample_age_seconds", "Age of a source's newest sample that was used.", ("source",)
+)
+LOAD_NODES = Polled(
+    "bayplan_load_nodes", "Nodes whose load is known, from a sample that is not stale.",
+    ("source",),
+)  # fmt: skip
 EVENTS = Polled(
     "bayplan_events_total",
     "Kubernetes events: sent, failed (refused by the API server), dropped (too many waited).",

@@ -1,0 +1,217 @@
+"""What sources of measured load say: metrics.k8s.io, Prometheus, and load-watcher of trimaran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeVar
+from urllib.parse import quote
+
+import msgspec
+import numpy as np
+
+from bayplan.api import quantity
+from bayplan.cache.node_load import RESOURCES, Readings
+from bayplan.client.connection import Connection
+from bayplan.client.errors import ServerError
+from bayplan.client.http import Http
+from bayplan.config.args import LoadQueries, LoadSource, SourceType
+
+NODE_METRICS = "/apis/metrics.k8s.io/v1beta1/nodes"
+WATCHER = "/watcher"
+NO_NUMBER = -1.0
+"""Stands for a value that is there and no number; `Readings` are looked through for it later."""
+
+T = TypeVar("T")
+
+
+@dataclass
+class _Sample:
+    mean: dict[str, float] = field(default_factory=dict)
+    deviation: dict[str, float] = field(default_factory=dict)
+    time: float = float("nan")
+
+
+class LoadReader:
+    """Asks one source, again and again.
+
+    Args:
+        source: what is asked.
+        http: calls to the API server, for metrics.k8s.io.
+    """
+
+    def __init__(self, source: LoadSource, http: Http) -> None:
+        self._source = source
+        self._http = http
+        if source.address:
+            self._http = Http(Connection.to(source.address, source.token, verify=source.verify))
+
+    def read(self, timeout: float, now: float) -> Readings:
+        """What the source says at ``now``; all requests together take at most about ``timeout``.
+
+        Raises:
+            bayplan.client.errors.ApiError: the source does not answer, or with an error.
+        """
+        match self._source.type:
+            case SourceType.METRICS_API:
+                return _readings(_of_metrics_api(self._http, timeout), absolute=True)
+            case SourceType.LOAD_WATCHER:
+                return _readings(_of_watcher(self._http, timeout))
+        queries = self._source.queries or LoadQueries()
+        return _readings(self._of_prometheus(queries, timeout, now))
+
+    def _of_prometheus(
+        self, queries: LoadQueries, timeout: float, now: float
+    ) -> Mapping[str, _Sample]:
+        asked = [
+            (resource, what, query)
+            for resource in RESOURCES
+            for what in ("mean", "deviation")
+            if (query := getattr(getattr(queries, resource), what))
+        ]
+        samples: dict[str, _Sample] = {}
+        for resource, what, query in asked:
+            path = f"/api/v1/query?query={quote(query)}"
+            answer = _decoded(self._http.get(path, timeout / len(asked)), _QueryAnswer)
+            if answer.status != "success" or answer.data.result_type != "vector":
+                kind = answer.error or f"a {answer.data.result_type or 'thing'}, not a vector"
+                raise ServerError(f"PromQL for the {what} of {resource}: {kind}")
+            for series in answer.data.result or ():
+                name = series.metric.get(self._source.node_label)
+                if name is not None:
+                    sample = samples.setdefault(name, _Sample())
+                    getattr(sample, what)[resource] = _number(series.value[1])
+                    sample.time = now
+        return samples
+
+
+def _of_metrics_api(http: Http, timeout: float) -> Mapping[str, _Sample]:
+    listed = _decoded(http.get(NODE_METRICS, timeout), NodeMetricsList)
+    return dict(map(_of_node_metrics, listed.items or ()))
+
+
+def _of_node_metrics(metrics: NodeMetrics) -> tuple[str, _Sample]:
+    mean = {name: _amount(name, metrics.usage[name]) for name in RESOURCES if name in metrics.usage}
+    time = float("nan") if metrics.timestamp is None else metrics.timestamp.timestamp()
+    return metrics.metadata.name, _Sample(mean, {}, time)
+
+
+def node_metrics(objects: Iterable[NodeMetrics]) -> Readings:
+    """What NodeMetrics objects say."""
+    return _readings(dict(map(_of_node_metrics, objects)), absolute=True)
+
+
+def _of_watcher(http: Http, timeout: float) -> Mapping[str, _Sample]:
+    answer = _decoded(http.get(WATCHER, timeout), _Watcher)
+    samples = {}
+    for name, node in (answer.data.node_metrics_map or {}).items():
+        sample = samples[name] = _Sample(time=float(answer.window.end))
+        means: dict[str, dict[str, float]] = {}
+        for metric in node.metrics or ():
+            resource, share = metric.type.lower(), _number(metric.value) / 100
+            if resource not in RESOURCES:
+                continue
+            if metric.operator == "STD":
+                sample.deviation[resource] = share
+            elif metric.operator in ("AVG", "Latest", ""):
+                means.setdefault(resource, {})[metric.operator] = share
+        for resource, by_operator in means.items():
+            sample.mean[resource] = by_operator.get("AVG", next(iter(by_operator.values())))
+    return samples
+
+
+def _readings(samples: Mapping[str, _Sample], *, absolute: bool = False) -> Readings:
+    each, nothing = samples.values(), float("nan")
+    return Readings(
+        list(samples),
+        {r: np.array([s.mean.get(r, nothing) for s in each], np.float64) for r in RESOURCES},
+        {r: np.array([s.deviation.get(r, nothing) for s in each], np.float64) for r in RESOURCES},
+        np.array([sample.time for sample in each], np.float64),
+        absolute,
+    )
+
+
+def _amount(resource: str, text: quantity.Amount) -> float:
+    """Milli-CPU or bytes."""
+    try:
+        return quantity.measured(text) * (1000 if resource == "cpu" else 1)
+    except (quantity.QuantityError, OverflowError):
+        return NO_NUMBER
+
+
+def _number(value: str | float | int | None) -> float:
+    try:
+        number = NO_NUMBER if value is None else float(value)
+    except ValueError:
+        return NO_NUMBER
+    return NO_NUMBER if number != number else number  # noqa: PLR0124 - NaN differs from itself
+
+
+def _decoded(body: bytes, type_: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=type_)
+    except msgspec.MsgspecError as error:
+        raise ServerError(f"the answer cannot be read: {error}") from None
+
+
+# What is read of the answers
+
+
+class _Metadata(msgspec.Struct):
+    name: str = ""
+
+
+class NodeMetrics(msgspec.Struct):
+    """metrics.k8s.io/v1beta1 NodeMetrics."""
+
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    timestamp: datetime | None = None
+    usage: dict[str, quantity.Amount] = {}
+
+
+class NodeMetricsList(msgspec.Struct):
+    """What the API lists."""
+
+    items: list[NodeMetrics] | None = None
+
+
+class _Series(msgspec.Struct):
+    value: tuple[float, str]
+    metric: dict[str, str] = {}
+
+
+class _QueryData(msgspec.Struct, rename="camel"):
+    result_type: str = ""
+    result: list[_Series] | None = None
+
+
+class _QueryAnswer(msgspec.Struct):
+    status: str = ""
+    error: str = ""
+    data: _QueryData = msgspec.field(default_factory=_QueryData)
+
+
+class _WatcherMetric(msgspec.Struct):
+    type: str = ""
+    operator: str = ""
+    value: float | str | None = None
+
+
+class _WatcherNode(msgspec.Struct):
+    metrics: list[_WatcherMetric] | None = None
+
+
+class _WatcherData(msgspec.Struct):
+    node_metrics_map: dict[str, _WatcherNode] | None = msgspec.field(
+        default=None, name="NodeMetricsMap"
+    )
+
+
+class _WatcherWindow(msgspec.Struct):
+    end: float = 0
+
+
+class _Watcher(msgspec.Struct):
+    window: _WatcherWindow = msgspec.field(default_factory=_WatcherWindow)
+    data: _WatcherData = msgspec.field(default_factory=_WatcherData)
