@@ -17,9 +17,11 @@ from bayplan.app.exposition import (
     expose_client,
     expose_election,
     expose_features,
+    expose_load,
     expose_reloads,
     expose_world,
 )
+from bayplan.app.load import LoadFeeds
 from bayplan.app.reload import Reloader
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.event_recorder import EventRecorder
@@ -69,6 +71,8 @@ def test_every_polled_family_is_exposed_by_a_process_that_elects(server: FaultSe
     expose_client(metrics, dispatcher, events, informers)
     expose_election(metrics, elector)
     expose_reloads(metrics, cast("Reloader", SimpleNamespace(counts={"success": 2}, failing=True)))
+    table = cluster.core.world.cache.nodes
+    expose_load(metrics, LoadFeeds(Http(server.connection()), cluster.inbox, table))
     informers.stop()
     text = metrics.render().decode()
     assert {f"# TYPE {family.name} {family.kind}" for family in POLLED} <= set(text.splitlines())
