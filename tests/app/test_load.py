@@ -144,7 +144,8 @@ def node_metrics(name: str, cpu: str, memory: str = "1Gi", ago: float = 5) -> Js
 
 
 def metrics_list(*items: Json) -> Answer:
-    body = {"kind": "NodeMetricsList", "apiVersion": "metrics.k8s.io/v1beta1", "items": items}
+    version = {"kind": "NodeMetricsList", "apiVersion": "metrics.k8s.io/v1beta1"}
+    body = {**version, "metadata": {}, "items": items}
     return lambda path: (200, body) if path == "/apis/metrics.k8s.io/v1beta1/nodes" else (404, {})
 
 

@@ -56,6 +56,13 @@ class NodeStatus(Wire, frozen=True):
     declared_features: tuple[str, ...] = ()
 
 
+class NodeMetrics(Object, frozen=True):
+    """What a node uses, as metrics-server measured it (metrics.k8s.io/v1beta1)."""
+
+    timestamp: datetime | None = None
+    usage: Resources = {}
+
+
 class Node(Object, frozen=True):
     """A node."""
 

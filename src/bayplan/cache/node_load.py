@@ -17,8 +17,9 @@ node without a sample is NaN in every array. What that means for a score is up t
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -26,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayplan.api import quantity
-from bayplan.api.node import Node
+from bayplan.api.node import Node, NodeMetrics
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.cache.node_table.column import NumbersByKey
 
@@ -37,6 +38,8 @@ STALE_SECONDS = 300.0
 """Prometheus calls a series stale after the same time."""
 MOST = 2.0
 """A node cannot use much more than it has; a greater share is in another unit, such as percent."""
+NO_NUMBER = -1.0
+"""Stands in `Readings` for a value that is there and no number."""
 _EXAMPLES = 5
 
 
@@ -57,7 +60,8 @@ class Readings:
 
     Attributes:
         names: of the nodes, each once.
-        mean: by resource ``(n,)``; NaN where the source says nothing, -1 where it is no number.
+        mean: by resource ``(n,)``; NaN where the source says nothing, -1 where it is no
+            number.
         deviation: the standard deviation, likewise.
         times: ``(n,)`` when each was measured, seconds since the epoch.
         absolute: whether values are milli-CPU and bytes; else they are shares of the capacity.
@@ -68,6 +72,28 @@ class Readings:
     deviation: Mapping[str, FloatArray]
     times: FloatArray
     absolute: bool = False
+
+
+def of_node_metrics(objects: Iterable[NodeMetrics]) -> Readings:
+    """What NodeMetrics objects say."""
+    by_name = {metrics.name: metrics for metrics in objects}
+    usage = {
+        name: np.array([_amount(name, metrics.usage) for metrics in by_name.values()], np.float64)
+        for name in RESOURCES
+    }
+    times = [m.timestamp.timestamp() if m.timestamp else math.nan for m in by_name.values()]
+    none = {name: np.full(len(times), math.nan) for name in RESOURCES}
+    return Readings(list(by_name), usage, none, np.array(times, np.float64), absolute=True)
+
+
+def _amount(resource: str, usage: Mapping[str, quantity.Amount]) -> float:
+    """Milli-CPU or bytes; see `Readings.mean`."""
+    if resource not in usage:
+        return math.nan
+    try:
+        return quantity.measured(usage[resource]) * (1000 if resource == "cpu" else 1)
+    except (quantity.QuantityError, OverflowError):
+        return NO_NUMBER
 
 
 @dataclass

@@ -18,6 +18,7 @@ from bayplan.app.assembly import Core
 from bayplan.app.sources import Sources
 from bayplan.cli import live, plugins
 from bayplan.config import ConfigError
+from bayplan.config.args import LoadArgs
 from bayplan.simulation import (
     ClusterFileError,
     LoadedCluster,
@@ -26,6 +27,7 @@ from bayplan.simulation import (
     offline_core,
 )
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
+from bayplan.simulation.file_kinds import NODE_METRICS
 
 DEFAULT_PROFILE = "default-scheduler"
 """The profile without a configuration: every pending Pod is judged by it, whatever it asks for."""
@@ -93,6 +95,8 @@ def load(
     profile = None if config else DEFAULT_PROFILE
     try:
         kinds = registry.kinds(effective)
+        if any(isinstance(a, LoadArgs) for p in effective.profiles for a in p.plugin_args.values()):
+            kinds = (*kinds, NODE_METRICS)
         if paths:
             cluster = load_cluster(paths, profile, namespace, as_pending, kinds)
         else:

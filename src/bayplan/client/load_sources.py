@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
 import numpy as np
 
-from bayplan.api import quantity
-from bayplan.cache.node_load import RESOURCES, Readings
+from bayplan.api.lists import ObjectList
+from bayplan.api.node import NodeMetrics
+from bayplan.cache.node_load import NO_NUMBER, RESOURCES, Readings, of_node_metrics
 from bayplan.client.connection import Connection
 from bayplan.client.errors import ServerError
 from bayplan.client.http import Http
@@ -20,8 +20,6 @@ from bayplan.config.args import LoadQueries, LoadSource, SourceType
 
 NODE_METRICS = "/apis/metrics.k8s.io/v1beta1/nodes"
 WATCHER = "/watcher"
-NO_NUMBER = -1.0
-"""Stands for a value that is there and no number; `Readings` are looked through for it later."""
 
 T = TypeVar("T")
 
@@ -55,7 +53,8 @@ class LoadReader:
         """
         match self._source.type:
             case SourceType.METRICS_API:
-                return _readings(_of_metrics_api(self._http, timeout), absolute=True)
+                listed = _decoded(self._http.get(NODE_METRICS, timeout), ObjectList[NodeMetrics])
+                return of_node_metrics(listed.items or ())
             case SourceType.LOAD_WATCHER:
                 return _readings(_of_watcher(self._http, timeout))
         queries = self._source.queries or LoadQueries()
@@ -86,22 +85,6 @@ class LoadReader:
         return samples
 
 
-def _of_metrics_api(http: Http, timeout: float) -> Mapping[str, _Sample]:
-    listed = _decoded(http.get(NODE_METRICS, timeout), NodeMetricsList)
-    return dict(map(_of_node_metrics, listed.items or ()))
-
-
-def _of_node_metrics(metrics: NodeMetrics) -> tuple[str, _Sample]:
-    mean = {name: _amount(name, metrics.usage[name]) for name in RESOURCES if name in metrics.usage}
-    time = float("nan") if metrics.timestamp is None else metrics.timestamp.timestamp()
-    return metrics.metadata.name, _Sample(mean, {}, time)
-
-
-def node_metrics(objects: Iterable[NodeMetrics]) -> Readings:
-    """What NodeMetrics objects say."""
-    return _readings(dict(map(_of_node_metrics, objects)), absolute=True)
-
-
 def _of_watcher(http: Http, timeout: float) -> Mapping[str, _Sample]:
     answer = _decoded(http.get(WATCHER, timeout), _Watcher)
     samples = {}
@@ -121,23 +104,14 @@ def _of_watcher(http: Http, timeout: float) -> Mapping[str, _Sample]:
     return samples
 
 
-def _readings(samples: Mapping[str, _Sample], *, absolute: bool = False) -> Readings:
+def _readings(samples: Mapping[str, _Sample]) -> Readings:
     each, nothing = samples.values(), float("nan")
     return Readings(
         list(samples),
         {r: np.array([s.mean.get(r, nothing) for s in each], np.float64) for r in RESOURCES},
         {r: np.array([s.deviation.get(r, nothing) for s in each], np.float64) for r in RESOURCES},
         np.array([sample.time for sample in each], np.float64),
-        absolute,
     )
-
-
-def _amount(resource: str, text: quantity.Amount) -> float:
-    """Milli-CPU or bytes."""
-    try:
-        return quantity.measured(text) * (1000 if resource == "cpu" else 1)
-    except (quantity.QuantityError, OverflowError):
-        return NO_NUMBER
 
 
 def _number(value: str | float | int | None) -> float:
@@ -156,24 +130,6 @@ def _decoded(body: bytes, type_: type[T]) -> T:
 
 
 # What is read of the answers
-
-
-class _Metadata(msgspec.Struct):
-    name: str = ""
-
-
-class NodeMetrics(msgspec.Struct):
-    """metrics.k8s.io/v1beta1 NodeMetrics."""
-
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-    timestamp: datetime | None = None
-    usage: dict[str, quantity.Amount] = {}
-
-
-class NodeMetricsList(msgspec.Struct):
-    """What the API lists."""
-
-    items: list[NodeMetrics] | None = None
 
 
 class _Series(msgspec.Struct):

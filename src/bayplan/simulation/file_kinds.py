@@ -16,12 +16,17 @@ from bayplan.api.kinds import (
     STATEFUL_SET,
     Kind,
 )
+from bayplan.api.node import NodeMetrics
 
 DEPLOYMENT = Kind.generic("apps/v1", "Deployment", "deployments", namespaced=True)
 RUNTIME_CLASS = Kind.generic("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", namespaced=False)
 RESOURCE_CLAIM_TEMPLATE = Kind.generic(
     "resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates", namespaced=True
 )
+NODE_METRICS = Kind.of(
+    NodeMetrics, "metrics.k8s.io/v1beta1", "nodes", namespaced=False, optional=True
+)
+"""Read where a plugin scores by measured load; metrics-server cannot be watched."""
 
 READABLE: dict[Kind[object], str] = {kind: name for name, kind in KINDS.items()} | {
     kind: kind.name for kind in (DEPLOYMENT, RESOURCE_CLAIM_TEMPLATE, RUNTIME_CLASS)

@@ -9,12 +9,16 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import numpy as np
+
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core, Ports, build
+from bayplan.cache.node_load import NodeLoads, of_node_metrics
 from bayplan.config import EffectiveConfig
 from bayplan.engine.registry import Registry
 from bayplan.inbox.messages import Replaced
 from bayplan.simulation.cluster import LoadedCluster
+from bayplan.simulation.file_kinds import NODE_METRICS
 from bayplan.simulation.name_order import NameOrder
 
 
@@ -49,7 +53,24 @@ def offline_core(cluster: LoadedCluster, config: EffectiveConfig, registry: Regi
     core = build(config, registry, ports)
     for kind, objects in cluster.objects.items():
         core.world.handlers.apply(Replaced(kind, objects))
+    if NODE_METRICS in cluster.objects:
+        _write_load(cluster, core)
     return core
+
+
+def _write_load(cluster: LoadedCluster, core: Core) -> None:
+    """Every source says what the NodeMetrics do; the newest of them is of this moment."""
+    readings, nodes = of_node_metrics(cluster.objects[NODE_METRICS]), core.world.cache.nodes
+    if not readings.names:
+        cluster.notes.add("there are no NodeMetrics: the load of nodes is not known")
+    now = float(np.nan_to_num(readings.times).max(initial=0))
+    notes: dict[str, None] = {}
+    for source in core.profiles.load_sources():
+        written = nodes.column(NodeLoads).write(source, readings, nodes, now)
+        for fault, names in written.examples.items():
+            notes[f"NodeMetrics of {', '.join(names)}: {fault}, so the load is not known"] = None
+    for note in notes:
+        cluster.notes.add(note)
 
 
 def judged(cluster: LoadedCluster, core: Core) -> list[Pod]:

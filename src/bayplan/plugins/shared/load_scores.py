@@ -14,9 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.cache.node_load import Capacity, FloatArray, NodeLoad, NodeLoads
+from bayplan.cache.node_load import RESOURCES, Capacity, FloatArray, NodeLoad, NodeLoads
 from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable, NodeTable
 from bayplan.config.args import LoadArgs
+from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import (
     MAX_NODE_SCORE,
@@ -26,7 +27,7 @@ from bayplan.framework.interface import (
     Plugin,
     PodPart,
 )
-from bayplan.framework.points import ScoreNodes
+from bayplan.framework.points import ExplainsScore, ScoreNodes
 
 _NOT_KNOWN = MAX_NODE_SCORE + 1
 _NEVER = -1
@@ -68,7 +69,7 @@ class LoadScores(Normalizer):
         return np.where(is_known, raw, raw - _NOT_KNOWN if measure < 0 else measure)
 
 
-class LoadPlugin(Plugin, ScoreNodes):
+class LoadPlugin(Plugin, ScoreNodes, ExplainsScore):
     """Base of the plugins: the load by the source that the arguments name."""
 
     reads = PodPart.REQUESTS
@@ -86,6 +87,16 @@ class LoadPlugin(Plugin, ScoreNodes):
     def epoch(self, _pod: Pod) -> int:
         """Another number after each sample."""
         return self._loads[self._source].version
+
+    def explain_score(self, _state: CycleState, _pod: Pod, rows: IntArray) -> list[str]:
+        """The samples of the nodes."""
+        nodes, load = self.handle.nodes, self.load(self.handle.nodes)
+        without = "scores 0" if self.exact else "gets the median"
+        samples = (_sample(load, row) or f"not known, it {without}" for row in rows.tolist())
+        return [
+            f"load of {nodes.names[row]}: {sample}"
+            for row, sample in zip(rows.tolist(), samples, strict=True)
+        ]
 
     def load(self, nodes: NodeTable) -> NodeLoad:
         """The load of ``nodes``."""
@@ -106,6 +117,14 @@ class LoadPlugin(Plugin, ScoreNodes):
             return rounded(np.where(known, scores, 0))
         instead = np.zeros(len(known)) if without is None else without
         return np.where(known, rounded(np.where(known, scores, 0)), unknown(rounded(instead)))
+
+
+def _sample(load: NodeLoad, row: int) -> str:
+    return ", ".join(
+        f"{name} {load.mean[name][row]:.0%} (deviation {load.deviation[name][row]:.1%})"
+        for name in RESOURCES
+        if not np.isnan(load.mean[name][row])
+    )
 
 
 class Changes:
