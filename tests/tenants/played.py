@@ -21,6 +21,7 @@ from tests.tenants.rules import CPU, Asked, Tenant, World
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.api.pod import Pod
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
+from bayplan.cache.queue_tree import PREEMPTIBLE
 from bayplan.framework.turns import keeps_room
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
@@ -142,6 +143,9 @@ class Played:
                 weight=tenant.weight,
                 priority=tenant.priority,
                 reclaimable=tenant.reclaimable,
+                preemptible=tenant.preemptible,
+                reclaimFrom="LowerPriority" if tenant.from_lower else "Any",
+                state="Open" if tenant.open else "Closed",
                 minRuntimeSeconds=tenant.min_runtime,
             )
         )
@@ -166,6 +170,8 @@ class Played:
             builder.spec(priority=pod.priority)
         if pod.is_protected:
             builder.label("protected", "yes")
+        if pod.never:
+            builder.label(PREEMPTIBLE, "false")
         if pod.group:
             builder.label(POD_GROUP_LABEL, pod.group)
         self.builders[name] = builder

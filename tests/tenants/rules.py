@@ -31,6 +31,9 @@ class Tenant:
     priority: int = 0
     reclaimable: bool = True
     min_runtime: int = 0
+    preemptible: bool = True
+    from_lower: bool = False
+    open: bool = True
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class Asked:
         group: Pods of one are of no use below its minimum; "" for none.
         is_protected: whether a budget allows no eviction of it.
         parts: what each of several Pods requests; empty for one Pod.
+        never: whether it is never evicted, whatever its queue says.
     """
 
     name: str
@@ -54,6 +58,7 @@ class Asked:
     group: str = ""
     is_protected: bool = False
     parts: tuple[Amounts, ...] = ()
+    never: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,6 +153,14 @@ class World:
                 return False
         return True
 
+    def is_never_evicted(self, pod: Asked) -> bool:
+        """Whether the Pod, its queue or a queue above says so."""
+        return pod.never or not all(self.tenants[q].preemptible for q in self.chain(pod.tenant))
+
+    def is_open(self, tenant: str) -> bool:
+        """Whether the queue and those above take Pods."""
+        return all(self.tenants[link].open for link in self.chain(tenant))
+
     # Amounts
 
     def used(self, tenant: str, but: Collection[str] = (), plus: Asked | None = None) -> Amounts:
@@ -171,6 +184,13 @@ class World:
 
     def can_run(self, pod: Asked) -> bool:
         """Whether limits and the largest node that takes new Pods allow such a Pod at all."""
+        if not self.is_open(pod.tenant):
+            return False
+        if self.is_never_evicted(pod):
+            for link in self.chain(pod.tenant):
+                guaranteed = self.guaranteed(link)
+                if any(amount > guaranteed[r] for r, amount in pod.requests.items()):
+                    return False
         takers = [amounts for name, amounts in self.nodes.items() if name not in self.closed]
         limits = [self.tenants[link].limit for link in self.chain(pod.tenant)]
         return all(
@@ -182,11 +202,17 @@ class World:
     def needs(self, tenant: str) -> Amounts:
         """What it can use."""
         below = [self.needs(child) for child in self.children(tenant)]
-        below += [
-            pod.requests
+        own = [
+            pod
             for pod in self.of(tenant)
             if pod.tenant == tenant and (pod.name in self.running or self.can_run(pod))
         ]
+        below += [pod.requests for pod in own if not self.is_never_evicted(pod)]
+        never = [pod.requests for pod in own if self.is_never_evicted(pod)]
+        guaranteed = self.guaranteed(tenant)
+        below.append(
+            {r: min(guaranteed[r], sum(p.get(r, 0) for p in never)) for r in self.resources}
+        )
         limit = self.tenants[tenant].limit
         sums = {r: sum(amounts.get(r, 0) for amounts in below) for r in self.resources}
         return {r: min(amount, limit.get(r, amount)) for r, amount in sums.items()}
@@ -278,6 +304,7 @@ class World:
         line = sorted(
             (unit for unit in together if any(asks[unit].values())),
             key=lambda unit: (
+                not any(self.is_never_evicted(pod) for pod in together[unit]),
                 all(pod.name not in first for pod in together[unit]),
                 -max(pod.priority for pod in together[unit]),
             ),
@@ -331,6 +358,18 @@ class World:
         both = of.guaranteed, declared
         return all(pod.name in self.covered(tenant, amounts, pod) for amounts in both)
 
+    def stays(self, pod: Asked, victim: Asked) -> bool:
+        """Whether the victim does not go for ``pod``, whatever shares and guarantees are."""
+        if victim.tenant == pod.tenant:
+            return self.is_never_evicted(victim)
+        its, is_lower = self.tenants[victim.tenant], victim.priority < pod.priority
+        return (
+            self.is_never_evicted(victim)
+            or not its.reclaimable
+            or self.now - self.started.get(victim.name, 0) < its.min_runtime
+            or (self.tenants[pod.tenant].from_lower and not is_lower)
+        )
+
     def may_evict(self, pod: Asked, victims: Collection[str], of: Divided) -> bool:
         """Whether all of these may go for ``pod``."""
         others = [name for name in victims if self.pods[name].tenant != pod.tenant]
@@ -338,14 +377,13 @@ class World:
             return False
         for name in victims:
             victim = self.pods[name]
+            if self.stays(pod, victim):
+                return False
             if victim.tenant == pod.tenant:
                 if victim.priority >= pod.priority or not self.is_replaced(pod, name, of):
                     return False
                 continue
             mine, branch = self.parting(pod.tenant, victim.tenant)
-            its = self.tenants[victim.tenant]
-            if not its.reclaimable or self.now - self.started.get(name, 0) < its.min_runtime:
-                return False
             if self.claims(pod, mine, of):
                 continue
             after = self.saturation(mine, of, victims, pod)
@@ -360,6 +398,19 @@ class World:
 
     def fits(self, pod: Asked, but: Collection[str] = ()) -> list[str]:
         """The nodes with room, if limits allow the Pod, without some Pods."""
+        if not self.is_open(pod.tenant):
+            return []
+        for link in self.chain(pod.tenant) if self.is_never_evicted(pod) else ():
+            some = [
+                self.pods[name]
+                for name in self.running
+                if name not in but and self.pods[name] in self.of(link)
+            ]
+            never = [one.requests for one in some if self.is_never_evicted(one)]
+            guaranteed = self.guaranteed(link)
+            for r, amount in pod.requests.items():
+                if sum(requests.get(r, 0) for requests in never) + amount > guaranteed[r]:
+                    return []
         for link in self.chain(pod.tenant):
             used, limit = self.used(link, but, pod), self.tenants[link].limit
             if any(used[r] > limit.get(r, used[r]) for r in pod.requests if pod.requests[r]):

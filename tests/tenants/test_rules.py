@@ -6,6 +6,8 @@ Pods one after the other, evicted ones come again, until nothing changes any mor
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties import length
@@ -32,27 +34,42 @@ def waiting(draw: st.DrawFn, tree: list[Tenant]) -> list[Asked]:
         st.sampled_from(leaves),
         AMOUNTS,
         st.sampled_from([0, 0, 0, 5]),
+        never=st.sampled_from([False, False, False, True]),
     )
     return draw(st.lists(one, min_size=2, max_size=10))
+
+
+@st.composite
+def yielding(draw: st.DrawFn) -> list[Tenant]:
+    """Queues, some of which yield to nobody, or take from lower priorities only."""
+    often = st.sampled_from([True, True, True, False])
+    return [
+        replace(tenant, preemptible=draw(often), from_lower=not draw(often))
+        for tenant in draw(trees())
+    ]
 
 
 @length(40)
 @given(
     NODES,
-    trees().flatmap(lambda tree: st.tuples(st.just(tree), waiting(tree))),
+    yielding().flatmap(lambda tree: st.tuples(st.just(tree), waiting(tree))),
     st.sampled_from([1, 3, 100]),
     st.sampled_from([None, None, 0, 2, 4]),
+    st.sampled_from([range(0), range(0), range(2, 6), range(1, 3)]),
 )
 def test_every_eviction_is_allowed_and_helps_and_they_end(
     nodes: list[dict[str, int]],
     tree_and_pods: tuple[list[Tenant], list[Asked]],
     at_once: int,
     before_cordon: int | None,
+    closed: range,
 ) -> None:
     tree, late = tree_and_pods
     played = Played({f"n{i}": amounts for i, amounts in enumerate(nodes)}, tree)
     rounds = 0
-    while late or rounds <= (before_cordon or 0):
+    while late or rounds <= max(before_cordon or 0, closed.stop):
+        if closed and rounds in (closed.start, closed.stop):
+            played.set_tenant(replace(tree[0], open=rounds == closed.stop))
         if rounds == before_cordon:
             played.set_node("n0", nodes[0], closed=True)
         for pod in late[:at_once]:

@@ -46,6 +46,24 @@ class KindQuota(Wire, frozen=True):
     limit: Resources = {}
 
 
+class State(StrEnum):
+    """Whether a queue takes Pods."""
+
+    OPEN = "Open"
+    DRAINING = "Draining"
+    """It takes only Pods of groups that run in part."""
+    CLOSED = "Closed"
+    """It takes none, and may use nothing."""
+
+
+class ReclaimFrom(StrEnum):
+    """Which Pods of other queues go for Pods of a queue."""
+
+    ANY = "Any"
+    LOWER_PRIORITY = "LowerPriority"
+    """Those of a lower priority."""
+
+
 class QueueSpec(Wire, frozen=True):
     """What a queue has a right to; every field may be absent.
 
@@ -66,6 +84,12 @@ class QueueSpec(Wire, frozen=True):
         reclaimable: whether Pods may be evicted for other queues. If not, the queue borrows nothing
             of what ``guaranteed`` names.
         waiting_target_seconds: while a Pod waits longer, the queue's turn comes earlier; 0: never.
+        preemptible: whether Pods may be evicted for any other Pod. If not, the queue takes no more
+            than what is guaranteed to it, of each resource.
+        reclaim_from: which Pods of other queues go for Pods of this one.
+        state: whether the queue takes Pods; parts of it are no more open than it is.
+        evict_over_limit_after_seconds: for so long Pods may use more than ``limit``, if that was
+            lowered, before they are evicted; None for ever.
         order: of the Pods that wait.
     """
 
@@ -84,6 +108,10 @@ class QueueSpec(Wire, frozen=True):
     min_runtime_seconds: int = 0
     reclaimable: bool = True
     waiting_target_seconds: int = 0
+    preemptible: bool = True
+    reclaim_from: ReclaimFrom = ReclaimFrom.ANY
+    state: State = State.OPEN
+    evict_over_limit_after_seconds: int | None = None
     order: Order = Order.FAIR
 
     @property

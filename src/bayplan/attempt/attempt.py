@@ -102,9 +102,9 @@ def _rejection(
         if logs.enabled(5):
             text = "Status after running PostFilter plugins for pod"
             log.info(text, v=5, pod=pod.key, code=str(result.status.code), nominated=nominated)
-    over_limit = diagnosis.pre_filter is not None and diagnosis.pre_filter.over_limit
+    held_by = diagnosis.pre_filter.held_by if diagnosis.pre_filter is not None else ""
     return Rejection(
-        Reason.QUEUE_LIMIT if over_limit else Reason.UNSCHEDULABLE,
+        Reason(held_by or Reason.UNSCHEDULABLE),
         diagnosis.message,
         frozenset(diagnosis.unschedulable_plugins),
         frozenset(diagnosis.pending_plugins),

@@ -15,7 +15,7 @@ from bayplan.config.points import Point
 from bayplan.engine.diagnosis import Diagnosis
 from bayplan.engine.search import Fit
 from bayplan.framework.interface import PostFilterResult
-from bayplan.framework.status import Status
+from bayplan.framework.status import QUEUE_CLOSED, QUEUE_LIMIT, Status
 
 _NO_ROWS = np.empty(0, np.intp)
 _NO_NODES = np.empty(0, np.bool_)
@@ -26,8 +26,10 @@ class Reason(StrEnum):
 
     UNSCHEDULABLE = "Unschedulable"
     """Plugins rejected the Pod, or there is no node."""
-    QUEUE_LIMIT = "QueueLimit"
+    QUEUE_LIMIT = QUEUE_LIMIT
     """The limit of a queue is reached. Autoscalers add nodes for Unschedulable alone."""
+    QUEUE_CLOSED = QUEUE_CLOSED
+    """A queue takes no Pods, or none like this."""
     SCHEDULER_ERROR = "SchedulerError"
     """A plugin, an extender or the API server failed: nothing is known about the nodes."""
 

@@ -45,15 +45,20 @@ class Limit(NamedTuple):
 class User(NamedTuple):
     """Whose Pods have a limit within a tenant.
 
+    The Pods of a tenant that are never evicted are another such part: their limit is what is
+    guaranteed to the tenant.
+
     Attributes:
         row: of the tenant.
         name: of the user; "" stands for all Pods that name nobody.
         limits: columns, and what the user may use of them at most.
+        never_evicted: whether these are the Pods that are never evicted, whoever the user is.
     """
 
     row: int
     name: str
     limits: tuple[tuple[int, int], ...]
+    never_evicted: bool = False
 
 
 class TenantRows(Protocol):

@@ -158,7 +158,7 @@ class Diagnosis(NodeStatuses):
         if domain is not None and self.state.outside is None:
             number = int(np.count_nonzero(domain & self.nodes.exists))
         text = f"0/{number} nodes are available:"
-        if self.pre_filter is not None and self.pre_filter.over_limit:
+        if self.pre_filter is not None and self.pre_filter.held_by:
             text = self.pre_filter.message + ("." if self.post_filter_message else "")
         elif self.pre_filter is not None:
             if self.pre_filter.message:

@@ -7,14 +7,27 @@ the profile for it, whichever plugin has it. Plugins of users have extension poi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from bayplan.api.meta import ObjectFault
+from bayplan.api.pod import Pod
 from bayplan.cache.group_policy import Collects
 from bayplan.cache.queue_tree.past_use import PastUse
 from bayplan.config.args import LoadSource
 from bayplan.framework.effects import Effect
 from bayplan.framework.groups import GroupSource
 from bayplan.framework.turns import Turns
+
+
+class NeverEvicted(Protocol):
+    """The Pods that no plugin evicts for others. Scheduling thread only."""
+
+    @property
+    def any(self) -> bool:
+        """Whether there may be such Pods."""
+
+    def __contains__(self, pod: Pod, /) -> bool:
+        """Whether ``pod``, which is on a node, is one."""
 
 
 class Services:
@@ -29,6 +42,7 @@ class Services:
             same object as the last time while none comes or goes.
         recounts: compare sums of plugins with a computation from scratch, by plugin: in how many
             places they differed, by sum.
+        never_evicted: the Pods that no plugin evicts for others; None where there are no such Pods.
         chores: what is to be done from time to time. The leader calls them every few seconds, and
             carries out at once what they return.
         load_sources: where the load of nodes is to be read.
@@ -40,6 +54,7 @@ class Services:
         self.past_use: PastUse | None = None
         self.object_faults: list[Callable[[], Sequence[ObjectFault]]] = []
         self.recounts: dict[str, Callable[[], Mapping[str, int]]] = {}
+        self.never_evicted: NeverEvicted | None = None
         self.chores: list[Callable[[], Sequence[Effect]]] = []
         self.load_sources: list[LoadSource] = []
 

@@ -55,7 +55,7 @@ def _failure(
 
 def not_admitted(group: Group, status: Status, pods: Sequence[Pod]) -> GroupDecision:
     """A plugin that admits whole groups rejected the group, such as for a queue's limit."""
-    reason = Reason.QUEUE_LIMIT if status.over_limit else Reason.UNSCHEDULABLE
+    reason = Reason(status.held_by or Reason.UNSCHEDULABLE)
     sentence, message = status.reasons[0], status.reasons[-1]
     each = Rejection(reason, f"the group {group.key} {message}", frozenset({status.plugin}))
     return GroupDecision(

@@ -50,8 +50,8 @@ def short_by(names: Sequence[str]) -> str:
 def not_admitted(group: Group, status: Status, pods: Sequence[Pod]) -> GroupDecision:
     """A plugin that admits whole groups rejected the group, such as for a queue's limit."""
     reason, word = Reason.UNSCHEDULABLE, "Refused"
-    if status.over_limit:
-        reason, word = Reason.QUEUE_LIMIT, str(Reason.QUEUE_LIMIT)
+    if status.held_by:
+        reason, word = Reason(status.held_by), status.held_by
     sentence, message = status.reasons[0], status.reasons[-1]
     rejection = GroupRejection(
         f"{word}: {sentence}",

@@ -23,6 +23,7 @@ from bayplan.cache.objects import ObjectStore
 from bayplan.config.args import DefaultPreemptionArgs
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.in_tree_handle import InTreeHandle
+from bayplan.framework.services import Services
 from bayplan.preemption.plugin import PreemptionPlugin
 from bayplan.preemption.rule import LowerPriority
 
@@ -47,9 +48,13 @@ class TolerantVictims(LowerPriority):
     """Pods of lower priority, without Pods that tolerate the preemptor."""
 
     def __init__(
-        self, counters: DomainCounters, objects: ObjectStore, now: Callable[[], float]
+        self,
+        counters: DomainCounters,
+        services: Services,
+        objects: ObjectStore,
+        now: Callable[[], float],
     ) -> None:
-        super().__init__(counters)
+        super().__init__(counters, services)
         self._now = now
         self._tolerations: dict[str, PriorityClassToleration] = {}
         objects.on_change(PRIORITY_CLASS, self._changed)
@@ -60,9 +65,9 @@ class TolerantVictims(LowerPriority):
         if new is not None and (toleration := toleration_of(new)) is not None:
             self._tolerations[new.name] = toleration
 
-    def is_row_local(self, _state: CycleState, _pod: Pod) -> bool:
+    def is_row_local(self, state: CycleState, pod: Pod) -> bool:
         """Not where classes tolerate something: time passes, and annotations change."""
-        return not self._tolerations
+        return not self._tolerations and super().is_row_local(state, pod)
 
     def evictable(self, state: CycleState, pod: Pod, on_node: Iterable[Pod]) -> list[Pod]:
         """The Pods of lower priority that do not tolerate ``pod``."""
@@ -109,5 +114,5 @@ class PreemptionToleration(PreemptionPlugin):
     Args = DefaultPreemptionArgs
 
     def __init__(self, args: DefaultPreemptionArgs, handle: InTreeHandle) -> None:
-        victims = TolerantVictims(handle.counters, handle.objects, handle.now)
+        victims = TolerantVictims(handle.counters, handle.services, handle.objects, handle.now)
         super().__init__(args, handle, victims, args.enough_candidates)

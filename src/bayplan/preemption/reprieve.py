@@ -78,7 +78,7 @@ class Reprieve:
         self._nodes, self._groups = handle.nodes, handle.kubernetes_groups
         self._gangs = gangs_of(handle)
         self._budgets = handle.objects.shared(Budgets, handle.objects)
-        self._evictions = handle.evictions
+        self._evictions, self._services = handle.evictions, handle.services
 
     def awaits(self, preemptor: Preemptor, leaving: Pod) -> bool:
         """See `Strategy`."""
@@ -123,7 +123,13 @@ class Reprieve:
         )
 
     def _units(self, priority: int) -> Iterator[_Unit]:
-        """All units of a lower priority."""
+        """All units of a lower priority, without Pods that are never evicted."""
+        never = self._services.never_evicted
+        for unit in self._units_of_lower_priority(priority):
+            if never is None or not never.any or not any(pod in never for pod in unit.pods):
+                yield unit
+
+    def _units_of_lower_priority(self, priority: int) -> Iterator[_Unit]:
         seen: set[str] = set()
         gangs: dict[str, tuple[Group, list[Pod]]] = {}
         any_groups = self._gangs.any

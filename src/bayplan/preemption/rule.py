@@ -17,6 +17,7 @@ from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.room import NoRoom
+from bayplan.framework.services import Services
 from bayplan.framework.status import Status
 from bayplan.preemption.capacity import Ceiling, MemberFit
 from bayplan.preemption.eviction_units import YieldOrder
@@ -94,12 +95,17 @@ class YieldsOnNodes(Yields, Protocol):
 
 
 class LowerPriority:
-    """Pods yield to Pods of higher priority; implements `YieldsOnNodes`."""
+    """Pods yield to Pods of higher priority; implements `YieldsOnNodes`.
+
+    Args:
+        counters: know of each priority whether there are Pods below it.
+        services: know Pods that are never evicted.
+    """
 
     refusal = Status.unschedulable()
 
-    def __init__(self, counters: DomainCounters) -> None:
-        self._counters = counters
+    def __init__(self, counters: DomainCounters, services: Services) -> None:
+        self._counters, self._services = counters, services
 
     def has_victims(self, preemptor: Preemptor) -> bool:
         """Whether there is a Pod of lower priority."""
@@ -109,11 +115,15 @@ class LowerPriority:
         self, preemptor: Preemptor, running: RunningPods, _fit: MemberFit, _order: YieldOrder
     ) -> Yielding:
         """Pods of lower priority, all in one class."""
-        return Yielding(np.where(running.priorities < preemptor.priority, 0, -1), _described)
+        yields = running.priorities < preemptor.priority
+        never = self._services.never_evicted
+        if never is not None and never.any:
+            yields &= [pod not in never for pod in running.pods]
+        return Yielding(np.where(yields, 0, -1), _described)
 
     def is_row_local(self, _state: CycleState, _pod: Pod) -> bool:
-        """They do."""
-        return True
+        """They do, unless some Pods are never evicted."""
+        return self._services.never_evicted is None or not self._services.never_evicted.any
 
     def is_awaited(self, _state: CycleState, pod: Pod, leaving: Pod) -> bool:
         """Whether a scheduler has preempted it."""
@@ -121,8 +131,11 @@ class LowerPriority:
 
     def evictable(self, _state: CycleState, pod: Pod, on_node: Iterable[Pod]) -> list[Pod]:
         """Those of lower priority."""
-        priority = pod.priority
-        return [other for other in on_node if other.priority < priority]
+        priority, never = pod.priority, self._services.never_evicted
+        lower = [other for other in on_node if other.priority < priority]
+        if never is None or not never.any:
+            return lower
+        return [other for other in lower if other not in never]
 
     def admits(self, _state: CycleState, *, beside_nominated: bool) -> BoolArray | None:
         """Everywhere: Filter decides."""

@@ -1,6 +1,6 @@
 """Queues: the tree of tenants, what each of them uses, waits for, and is entitled to."""
 
 from bayplan.cache.queue_tree.structure import Structure
-from bayplan.cache.queue_tree.tree import NO_QUEUE, Excess, QueueTree
+from bayplan.cache.queue_tree.tree import NO_QUEUE, PREEMPTIBLE, Excess, QueueTree
 
-__all__ = ["NO_QUEUE", "Excess", "QueueTree", "Structure"]
+__all__ = ["NO_QUEUE", "PREEMPTIBLE", "Excess", "QueueTree", "Structure"]

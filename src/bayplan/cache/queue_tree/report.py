@@ -75,7 +75,8 @@ def reports(tree: QueueTree, now: float) -> list[QueueReport]:
     for (name, resource), its in tree.past_use.shown.items() if tree.past_use is not None else ():
         past[name][resource] = its
     users: dict[int, dict[str, dict[str, int]]] = defaultdict(dict)
-    for user, amounts_used in sorted(sums.of_users("used_rows").items()):
+    of_users = sums.of_users("used_rows").items()
+    for user, amounts_used in sorted(pair for pair in of_users if not pair[0].never_evicted):
         users[user.row][user.name] = {
             structure.resources[column]: amounts_used[column] for column, _ in user.limits
         }

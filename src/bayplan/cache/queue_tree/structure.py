@@ -35,7 +35,7 @@ from bayplan.api import quantity
 from bayplan.api.kinds import QUEUE
 from bayplan.api.meta import ObjectFault
 from bayplan.api.pod_spec import Resources
-from bayplan.api.queues import KindQuota, NodeKindPolicy, Queue
+from bayplan.api.queues import KindQuota, NodeKindPolicy, Queue, State
 from bayplan.api.selectors import Labels, Predicate, SelectorError, label_selector
 from bayplan.api.workloads import Namespace
 from bayplan.cache.amounts import UNLIMITED, Amounts, Charge, Limit
@@ -107,8 +107,14 @@ class Structure:
         own: whether a row stands for the Pods of a queue that has children.
         divisible: (r,) whether one unit is too little to matter: cores and bytes are, no devices.
         guaranteed, limit: (q, r), `UNLIMITED` where there is no limit.
+        never_evicted: of each row, the limits of Pods that are never evicted, by column: what is
+            guaranteed; for the own Pods of a queue that has children, what of it these are not. The
+            number of Pods has a limit only where one is guaranteed.
         conditions: of each row, the spec that says of which classes Pods are; None for any.
         weight, priority: (q,).
+        preemptible: of each row, whether its Pods may be evicted, as far as Queues say.
+        evicting: the rows of queues that evict what is above their limit.
+        closing: of each row, the row of its chain that is least open; None where all are open.
         faults: what is wrong.
     """
 
@@ -130,6 +136,14 @@ class Structure:
         self.levels = [np.flatnonzero(depth == d) for d in range(deepest + 1)]
         self.chains = [self._chain(row) for row in range(len(rows))]
         self.links = [tuple(chain.tolist()) for chain in self.chains]
+        specs = [queue.spec for queue in self.queues]
+        self.preemptible = [all(specs[link].preemptible for link in links) for links in self.links]
+        self.closing = [self._closing(links) for links in self.links]
+        self.evicting = [
+            row
+            for row, spec in enumerate(specs)
+            if spec.evict_over_limit_after_seconds is not None and not self.own[row]
+        ]
         self.leaves = sorted({*range(len(rows))}.difference(self.parent.tolist()))
         self.weight: IntArray = self._weights()
         self.priority: IntArray = self._numbers("priority", 0)
@@ -185,6 +199,13 @@ class Structure:
     def is_below(self, row: int) -> BoolArray:
         """(q,) whether each row is part of the queue at ``row``, or that queue itself."""
         return np.array([row in links for links in self.links])
+
+    def _closing(self, links: tuple[int, ...]) -> int | None:
+        for state in (State.CLOSED, State.DRAINING):
+            for link in links:
+                if self.queues[link].spec.state is state:
+                    return link
+        return None
 
     # Which queue is whose part
 
@@ -298,6 +319,7 @@ class Structure:
                 lent = named[row]
                 self.limit[row, lent] = np.minimum(self.limit, self.guaranteed)[row, lent]
         self._roll_up(named)
+        self._limit_never_evicted()
 
     def _parsed(
         self, row: int, kind: int, field: str, amounts: Resources
@@ -332,6 +354,22 @@ class Structure:
                 on_kinds[~named[row]] = 0
                 text = "what is guaranteed on nodes of all kinds"
                 self._compare(row, "GuaranteedToKinds", text, on_kinds, at_least=True)
+
+    def _limit_never_evicted(self) -> None:
+        most = self.guaranteed.copy()
+        for row in np.flatnonzero(self.own).tolist():
+            parent = int(self.parent[row])
+            of_children = self.guaranteed[self.parent == parent].sum(axis=0)
+            most[row] = np.maximum(self.guaranteed[parent] - of_children, 0)
+        if "pods" in self.resources:
+            number = most[:, self.resources.index("pods")]
+            number[number == 0] = UNLIMITED
+        anywhere = len(self.resources) - len(self.kind_columns)
+        self.never_evicted = [tuple(enumerate(row[:anywhere])) for row in most.tolist()]
+        for row, queue in enumerate(self.queues):
+            if not queue.spec.preemptible and not self.own[row] and not self.guaranteed[row].any():
+                text = "spec.preemptible: nothing is guaranteed, so no Pod is admitted"
+                self._fault(queue, "NothingGuaranteed", text)
 
     def _compare(
         self, row: int, reason: str, other: str, bounds: IntArray, *, at_least: bool = False

@@ -8,6 +8,9 @@ Where Queues name amounts for kinds of nodes, a Pod counts in the columns of the
 too, or of the kind that it asks for (`bayplan.cache.queue_tree.kinds`). When nodes change so that
 Pods are of other kinds, everything is counted anew.
 
+That Pods are never evicted is said by their label `PREEMPTIBLE`, by their PriorityClass or by their
+queue. They have a limit of their own, as those of a user have: the guarantee.
+
 The reasons: docs/decisions/0021-queues-are-sums.md.
 """
 
@@ -20,11 +23,11 @@ from typing import NamedTuple
 import numpy as np
 
 from bayplan.api import quantity
-from bayplan.api.kinds import NAMESPACE, NODE_KIND, QUEUE
+from bayplan.api.kinds import NAMESPACE, NODE_KIND, PRIORITY_CLASS, QUEUE
 from bayplan.api.meta import ObjectFault
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.queues import NodeKind, Queue
-from bayplan.api.workloads import Namespace
+from bayplan.api.workloads import Namespace, PriorityClass
 from bayplan.cache.amounts import NO_ROW, UNLIMITED, Amounts, Charge, Rows, Sums, User, add_amounts
 from bayplan.cache.cache import Cache
 from bayplan.cache.kept_sums import KeptSums
@@ -36,11 +39,15 @@ from bayplan.cache.queue_tree.structure import NAMESPACE_TAKEN, Structure
 from bayplan.cache.queued_pods import QueuedPods
 from bayplan.cache.requests import pod_requests
 
+PREEMPTIBLE = "bayplan.dev/preemptible"
+"""On a Pod or a PriorityClass: the label that says "false" where Pods are never evicted."""
 NO_QUEUE = NO_ROW
 """The row of a Pod that belongs to no queue."""
 
 _DOWN = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _WIDENED_KEPT = 4096
+_OF_KUEUE, _NEVER = "of Kueue", "never evicted"
+"""What labels of a Pod may say."""
 _KUEUE_LABELS = ("kueue.x-k8s.io/managed", "kueue.x-k8s.io/podset", "kueue.x-k8s.io/queue-name")
 
 
@@ -49,9 +56,11 @@ class Excess(NamedTuple):
 
     Attributes:
         whose: of whom the limit is: a queue, or a user in a queue.
+        is_guarantee: whether it is the one of the Pods that are never evicted.
     """
 
     whose: str
+    is_guarantee: bool
     resource: str
     used: int
     promised: int
@@ -63,7 +72,8 @@ class Excess(NamedTuple):
         """Which limit, without figures."""
         resource, _, kind = self.resource.partition("@")
         where = f" on {kind} nodes" if kind else ""
-        return f"limit of {resource}{where} of {self.whose}"
+        what = "guarantee" if self.is_guarantee else "limit"
+        return f"{what} of {resource}{where} of {self.whose}"
 
     @property
     def message(self) -> str:
@@ -72,8 +82,9 @@ class Excess(NamedTuple):
             quantity.shown(self.resource, amount)
             for amount in (self.used, self.promised, self.requested, self.limit)
         )
+        by = " by Pods that are never evicted" if self.is_guarantee else ""
         others = f", {promised} promised to nominated Pods" if self.promised else ""
-        return f"{self.limit_name} is {limit}: {used} used{others}, {requested} requested"
+        return f"{self.limit_name} is {limit}: {used} used{by}{others}, {requested} requested"
 
 
 class _Room(NamedTuple):
@@ -117,9 +128,13 @@ class QueueTree(KeptSums[Structure]):
         self._kinds = NodeKinds((), self._nodes)
         self._on_kind: dict[tuple[int, int], tuple[Mapping[str, int], Mapping[str, int]]] = {}
         """By the id of what a Pod requests and a kind: that, and with the columns of the kind."""
+        self._classes_never_evicted: set[str] = set()
+        self._any_labels = False
+        """Whether a Pod of a queue has said by its label that it is never evicted."""
         super().__init__(cache, cache.objects, queue)
         self._objects.on_change(NAMESPACE, self._namespace_changed)
         self._objects.on_change(NODE_KIND, self._node_kind_changed)
+        self._objects.on_change(PRIORITY_CLASS, self._priority_class_changed)
 
     # Queues and namespaces
 
@@ -142,8 +157,18 @@ class QueueTree(KeptSums[Structure]):
         self._kinds = NodeKinds(self._objects.all(NODE_KIND) if queues else (), self._nodes)
         structure = Structure(queues, extra, self._kinds.names)
         self._by_node = bool(structure.kind_columns)
-        self._users = self._users_of if any(structure.user_limits) else None
+        any_users = any(structure.user_limits) or self._says_never(structure)
+        self._users = self._users_of if any_users else None
         return structure
+
+    def _priority_class_changed(self, old: PriorityClass | None, new: PriorityClass | None) -> None:
+        before = set(self._classes_never_evicted)
+        if old is not None:
+            self._classes_never_evicted.discard(old.name)
+        if new is not None and _says_never(new):
+            self._classes_never_evicted.add(new.name)
+        if self.active and before != self._classes_never_evicted:
+            self._outdate()
 
     def faults(self) -> list[ObjectFault]:
         """What is wrong with Queues and NodeKinds; looks at all namespaces."""
@@ -227,9 +252,13 @@ class QueueTree(KeptSums[Structure]):
     # Pods
 
     def _leaf(self, pod: Pod) -> int:
-        if pod.shape.memo(_is_of_kueue):
-            return NO_QUEUE
         shape = pod.shape
+        if (mark := shape.memo(_mark)) is not None:
+            if mark == _OF_KUEUE:
+                return NO_QUEUE
+            if not self._any_labels:
+                self._any_labels = True
+                self._outdate()
         leaves = self._leaves.get(shape.namespace)
         if leaves is None:
             leaves = self._leaves[shape.namespace] = self._leaves_of(shape.namespace)
@@ -249,7 +278,23 @@ class QueueTree(KeptSums[Structure]):
     def _is_leaving(self, _pod: Pod) -> bool:
         return True
 
+    @property
+    def any_never_evicted(self) -> bool:
+        """Whether there may be Pods that are never evicted."""
+        return self._says_never(self.structure)
+
+    def _says_never(self, structure: Structure) -> bool:
+        says = self._any_labels or bool(self._classes_never_evicted)
+        return says or not all(structure.preemptible)
+
+    def is_never_evicted(self, pod: Pod) -> bool:
+        """Whether ``pod`` yields to nobody, as far as what is guaranteed to its queue goes."""
+        charge = self.charge(pod) if self._users is not None else None
+        return charge is not None and any(user.never_evicted for user in charge.users)
+
     def _can_run(self, charge: Charge[Structure]) -> bool:
+        if charge.sums.structure.closing[charge.row] is not None:
+            return False
         largest = self._find_room().largest.tolist()
         return super()._can_run(charge) and all(
             amount <= most for amount, most in zip(charge.requests, largest, strict=True)
@@ -273,12 +318,18 @@ class QueueTree(KeptSums[Structure]):
 
     def _users_of(self, leaf: int, pod: Pod) -> Sequence[User]:
         structure = self._sums.structure
-        return tuple(
-            [
-                User(row, user_of(pod, structure.queues[row]), structure.user_limits[row])
-                for row in structure.limiting_users[leaf]
-            ]
-        )
+        users = [
+            User(row, user_of(pod, structure.queues[row]), structure.user_limits[row])
+            for row in structure.limiting_users[leaf]
+        ]
+        if (
+            not structure.preemptible[leaf]
+            or pod.spec.priority_class_name in self._classes_never_evicted
+            or pod.shape.memo(_mark) == _NEVER
+        ):
+            limits = structure.never_evicted
+            users += [User(row, "", limits[row], True) for row in structure.links[leaf]]
+        return tuple(users)
 
     def excess(
         self,
@@ -303,7 +354,10 @@ class QueueTree(KeptSums[Structure]):
             kept = 0 if promised is None else promised[link][column]
             if used + kept + requested > limit:
                 resource = charge.sums.structure.resources[column]
-                return Excess(self._named(link), resource, used, kept, requested, limit)
+                user = charge.sums.user_at(link)
+                is_guarantee = user is not None and user.never_evicted
+                whose = self._named(user.row if user is not None and is_guarantee else link)
+                return Excess(whose, is_guarantee, resource, used, kept, requested, limit)
         return None
 
     def excess_of(self, pods: Sequence[Pod], promised: Rows | None = None) -> Excess | None:
@@ -411,6 +465,11 @@ class QueueTree(KeptSums[Structure]):
         leaves = structure.leaves
         demand = np.zeros_like(sums.share)
         demand[leaves] = sums.demand[leaves]
+        for user, row in sums.users.items():
+            if user.never_evicted:  # what these want beyond the guarantee can never run
+                for column, most in user.limits:
+                    demand[user.row, column] -= max(sums.demand_rows[row][column] - most, 0)
+        demand[structure.parent[structure.parent >= 0]] = 0
         limit, weight = self._limit(), self._weight(capacity)
         made_of = capacity, demand, limit, weight
         of, *before = self._divided
@@ -466,7 +525,7 @@ class QueueTree(KeptSums[Structure]):
             return structure.limit
         can_use = [{column: 0 for column, _ in limits} for limits in structure.user_limits]
         for user, row in sums.users.items():
-            for column, most in user.limits:
+            for column, most in user.limits if not user.never_evicted else ():
                 can_use[user.row][column] += min(sums.demand_rows[row][column], most)
         limit = structure.limit.copy()
         for row, amounts in enumerate(can_use):
@@ -490,5 +549,11 @@ def _are_down(taints: CodedColumn) -> BoolArray:
     return np.array([*down, False])[taints.codes]  # the code of a row without node is -1
 
 
-def _is_of_kueue(shape: PodShape) -> bool:
-    return any(label in shape.labels for label in _KUEUE_LABELS)
+def _says_never(labelled: PodShape | PriorityClass) -> bool:
+    return labelled.labels.get(PREEMPTIBLE) == "false"
+
+
+def _mark(shape: PodShape) -> str | None:
+    if any(label in shape.labels for label in _KUEUE_LABELS):
+        return _OF_KUEUE
+    return _NEVER if _says_never(shape) else None

@@ -19,9 +19,19 @@ from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
-from bayplan.api.kinds import NAMESPACE, NODE, NODE_KIND, POD_DISRUPTION_BUDGET, QUEUE
+from msgspec.structs import replace
+
+from bayplan.api.kinds import (
+    NAMESPACE,
+    NODE,
+    NODE_KIND,
+    POD_DISRUPTION_BUDGET,
+    PRIORITY_CLASS,
+    QUEUE,
+)
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodShape
+from bayplan.api.queues import Queue, State
 from bayplan.api.workloads import Namespace
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.cache.pod_groups import Group
@@ -52,10 +62,19 @@ from bayplan.framework.points import (
 )
 from bayplan.framework.preemptor import SINGLE
 from bayplan.framework.room import NoRoom, Room, RoomRequest
-from bayplan.framework.status import SKIP, SUCCESS, Code, Status
-from bayplan.plugins.fair_share.effects import Held, PassOn, Reclaimed, Refused, TryAgain
+from bayplan.framework.status import QUEUE_CLOSED, SKIP, SUCCESS, Code, Status
+from bayplan.plugins.fair_share.effects import (
+    AboveLimit,
+    Held,
+    PassOn,
+    Reclaimed,
+    Refused,
+    TryAgain,
+)
 from bayplan.plugins.fair_share.held import HeldPods
 from bayplan.plugins.fair_share.kinds import KindVerdict, judge
+from bayplan.plugins.fair_share.never_evicted import NeverEvicted
+from bayplan.plugins.fair_share.over_limit import OverLimit
 from bayplan.plugins.fair_share.promised import Promised
 from bayplan.plugins.fair_share.reclaim import ReclaimRule
 from bayplan.plugins.fair_share.refusals import Refusals
@@ -91,7 +110,7 @@ class FairShare(
     """See the module's docstring."""
 
     Args = FairShareArgs
-    kinds = (QUEUE, NODE_KIND, POD_DISRUPTION_BUDGET)
+    kinds = (QUEUE, NODE_KIND, POD_DISRUPTION_BUDGET, PRIORITY_CLASS)
     pure = True
 
     def __init__(self, args: FairShareArgs, handle: InTreeHandle) -> None:
@@ -102,17 +121,22 @@ class FairShare(
         self._refusals = Refusals(handle.queues, handle.nodes)
         self._now = handle.now
         handle.services.chores.append(self._wake)
+        handle.services.chores.append(self._evict_over_limit)
         self._verdicts: dict[PodShape, _Verdict] = {}
         self._nodes, self._activate = handle.nodes, handle.activate
         self._nominator = handle.nominator
         self._monotonic = handle.monotonic
+        never = NeverEvicted(handle.queues, handle.pods, handle.nodes)
+        handle.services.never_evicted = never
+        self._groups, self._of_kubernetes = handle.groups, handle.kubernetes_groups
         self._rule = ReclaimRule(
-            handle.queues, handle.nominator, handle.counters, self._promised, handle.now
+            handle.queues, handle.nominator, handle.counters, self._promised, never, handle.now
         )
         cause = "a {} of a queue that is entitled to the room"
         self._reclaim = GroupPreemption(handle, self.name, cause)
         self._strategy = ShortestPrefix(handle, self._rule)
         self._due = inf
+        self._over_limit = OverLimit(self.name, handle, never)
         self._evictions = handle.evictions
         self._instrument = handle.instrument
         self._room_request = handle.room_request
@@ -132,6 +156,8 @@ class FairShare(
         charge = queues.charge(pod)
         if charge is None:
             return SKIP
+        if not charge.can_run and (closed := self._not_open([pod])):
+            return Status.beyond_limit(closed, by=QUEUE_CLOSED)
         if charge.sums.structure.by_kind:
             return self._look_at_kinds(state, pod)
         if state.unlimited:
@@ -181,10 +207,36 @@ class FairShare(
         queues = self._queues
         if not queues.active:
             return None
+        if closed := self._not_open(pods):
+            return Status.beyond_limit(closed, f"is not taken: {closed}", by=QUEUE_CLOSED)
         excess = queues.excess_of(pods, self._promised.besides(pods))
         if excess is None:
             return None
         return Status.beyond_limit(excess.message, f"would exceed the {excess.limit_name}")
+
+    def _not_open(self, pods: Sequence[Pod]) -> str:
+        """Why a queue does not take its Pod; "" if all Pods are taken."""
+        structure = self._queues.structure
+        for pod in pods:
+            leaf = self._queues.leaf(pod)
+            closing = structure.closing[leaf] if leaf != NO_QUEUE else None
+            if closing is None:
+                continue
+            state = structure.queues[closing].spec.state
+            text = f"queue {structure.name(closing)} is {state}"
+            if state is State.DRAINING:
+                if self._completes_a_group(pod):
+                    continue
+                text += ": it takes only Pods of groups that run in part"
+            return text
+        return ""
+
+    def _completes_a_group(self, pod: Pod) -> bool:
+        """Whether other Pods of its group have nodes."""
+        if (group := self._of_kubernetes.leaf(pod)) is not None:
+            return bool(self._of_kubernetes.scheduled(group))
+        key = self._groups.key_of(pod)
+        return bool(key and self._groups.counts(key))
 
     # Reclaim
 
@@ -202,7 +254,10 @@ class FairShare(
         """
         if not self._queues.active or self._queues.leaf(pod) == NO_QUEUE:
             return PostFilterResult(Status.unschedulable())
-        over_limit = failure.statuses.status(0).over_limit
+        held_by = failure.statuses.status(0).held_by
+        if held_by == QUEUE_CLOSED:
+            return PostFilterResult(Status.unresolvable(), "")
+        over_limit = bool(held_by)
         possible = over_limit or len(failure.candidates)
         answer = self._answer(state, pod) if possible else NoRoom()
         if isinstance(answer, NoRoom):
@@ -247,6 +302,8 @@ class FairShare(
         rows = {self._queues.leaf(pod) for pod in request.preemptor.pods}
         if rows == {NO_QUEUE}:
             return NoRoom()
+        if self._not_open(request.preemptor.pods):
+            return NoRoom(final=True)
         several = NoRoom("its Pods belong to several queues", final=True)
         answer = self._take(request) if len(rows) == 1 else several
         if isinstance(answer, NoRoom):
@@ -284,6 +341,8 @@ class FairShare(
                     self._activate(others)
             case TryAgain():
                 self._activate(effect.pods)
+            case AboveLimit():
+                self._over_limit.tell(effect)
             case Refused():
                 if len(self._verdicts) >= _VERDICTS_KEPT:
                     self._verdicts.clear()
@@ -300,6 +359,10 @@ class FairShare(
         pods = self._refusals.round(self._now()) if self._queues.active else ()
         return [TryAgain(self.name, pods)] if pods else []
 
+    def _evict_over_limit(self) -> Sequence[Effect]:
+        """What is above a limit that was lowered."""
+        return self._over_limit.look() if self._queues.active else ()
+
     def events_to_register(self) -> list[EventRegistration]:
         """Events for a Pod held back by a limit: Pods of its tree leave, or the limits change.
 
@@ -308,7 +371,7 @@ class FairShare(
         smaller = Action.DELETE | Action.UPDATE_POD_SCALE_DOWN
         return [
             EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, smaller), self._may_have_room),
-            EventRegistration(ClusterEvent(QUEUE, Action.ALL)),
+            EventRegistration(ClusterEvent(QUEUE, Action.ALL), self._of_queue),
             EventRegistration(ClusterEvent(NODE_KIND, Action.ALL)),
             EventRegistration(
                 ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), self._is_of_its_kind
@@ -317,6 +380,8 @@ class FairShare(
         ]
 
     def _may_have_room(self, pod: Pod, old: Pod, new: Pod | None) -> Hint:
+        if self._queues.active and self._not_open([pod]):
+            return Hint.SKIP
         eviction = self._evictions.eviction(pod.uid)
         gone = eviction is not None and eviction.over and self._promised.to(pod)
         return Hint.QUEUE if gone or self._held.is_woken(pod, old, new) else Hint.SKIP
@@ -327,6 +392,20 @@ class FairShare(
         unlike = old is None or old.labels != new.labels
         usable = row == NO_QUEUE or kind in queues.structure.orders[row]
         return Hint.QUEUE if unlike and usable else Hint.SKIP
+
+    def _of_queue(self, pod: Pod, old: Queue | None, new: Queue | None) -> Hint:
+        """Wake Pods whose limits or shares may be others; of a new state, those below the Queue."""
+        if old is None or new is None:
+            return Hint.QUEUE
+        if old.spec == new.spec:
+            return Hint.SKIP
+        if replace(old.spec, state=new.spec.state) == new.spec:
+            structure, leaf = self._queues.structure, self._queues.leaf(pod)
+            links = structure.links[leaf] if leaf != NO_QUEUE else ()
+            concerned = any(structure.name(link) == new.name for link in links)
+        else:
+            concerned = not self._not_open([pod])
+        return Hint.QUEUE if concerned else Hint.SKIP
 
 
 def _explained(room: Room, pod: Pod) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayplan.api.pod import Pod, PodShape
+from bayplan.api.queues import Queue
 from bayplan.framework.effects import Effect
 from bayplan.framework.room import NoRoom
 
@@ -57,6 +58,20 @@ class Refused(Effect, frozen=True, eq=False):
     shape: PodShape
     answer: NoRoom
     until: float
+
+
+class AboveLimit(Effect, frozen=True, eq=False):
+    """Tell a Queue about usage above the limit, and count the Pods evicted for it.
+
+    Attributes:
+        queue: the Queue.
+        note: what it is told.
+        pods: how many are evicted now.
+    """
+
+    queue: Queue
+    note: str
+    pods: int
 
 
 class Reclaimed(Effect, frozen=True, eq=False):

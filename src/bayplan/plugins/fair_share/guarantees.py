@@ -3,9 +3,10 @@
 A guarantee is an amount, Pods come in sizes. So that everybody can tell who is safe, the Pods of a
 queue stand in a line, and go through it once:
 
-1. those that are covered by the guarantee of a child of the queue,
-2. then by priority, the highest first,
-3. then by age on their node: who started first stands first.
+1. those that are never evicted,
+2. those that are covered by the guarantee of a child of the queue,
+3. then by priority, the highest first,
+4. then by age on their node: who started first stands first.
 
 A Pod is *covered* if it fits into what is left of the guarantee, in every resource that the
 guarantee names and the Pod asks for (it asks for one at least); what it asks for is taken off then.
@@ -43,6 +44,7 @@ class Line(NamedTuple):
         units: (p,) a number that Pods have in common that are of no use without each other.
         bases: (p,) the unit without which the Pod is not covered, such as the minimum of its group;
             where it needs none, or that one is not there, its own.
+        never: (p,) whether they are never evicted.
     """
 
     leaves: IntArray
@@ -51,10 +53,11 @@ class Line(NamedTuple):
     starts: IntArray
     units: IntArray
     bases: IntArray
+    never: BoolArray
 
     def within(self, inside: IntArray) -> Line:
         """Some of the Pods."""
-        return Line(*(column[inside] for column in self))
+        return Line(*(column[inside] for column in self))  # type: ignore[arg-type]
 
 
 class Guarantees:
@@ -143,6 +146,7 @@ class Guarantees:
             _of_units(unit, some.starts, len(names), np.minimum),
             -_of_units(unit, some.priorities, len(names), np.maximum),
             -_of_units(unit, first[inside].astype(np.int64), len(names), np.maximum),
+            -_of_units(unit, some.never.astype(np.int64), len(names), np.maximum),
         )
         order = np.lexsort(keys)
         base = np.arange(len(names))

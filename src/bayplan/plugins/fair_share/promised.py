@@ -40,7 +40,10 @@ class Promised:
         return bool(self._nominator.nominated_node(pod.uid))
 
     def besides(self, pods: Sequence[Pod]) -> Rows | None:
-        """(q, r) what is promised to others than ``pods`` and matters to them; None for nothing."""
+        """What is promised to others than ``pods`` and matters to them; None for nothing.
+
+        By row as `bayplan.cache.amounts.Sums.used_rows`.
+        """
         nominator = self._nominator
         if not nominator.nominated_nodes():
             return None

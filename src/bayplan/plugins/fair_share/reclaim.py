@@ -13,7 +13,9 @@ Within 1 and 2 Pods come first whose queue is furthest above its share, without 
 before (to a tenth of the share), so several givers pay in turn. Of one giver, those come first that
 no budget protects, then lower priority, the surplus of groups, the youngest. Never: Pods that are
 covered by a guarantee (`bayplan.plugins.fair_share.guarantees`), of queues that are not
-reclaimable, that run for less than their queue's minRuntimeSeconds, that have no queue.
+reclaimable, that run for less than their queue's minRuntimeSeconds, that have no queue; nor those
+that are never evicted (`bayplan.plugins.fair_share.never_evicted`), by none of the rules. A queue
+may take from lower priorities only (`reclaimFrom`), by 1 and 2.
 
 It ends: by 1 covered Pods take the place of others, never the reverse; by 2 the saturations, sorted
 from the lowest, only grow (docs/decisions/0030-what-a-tenant-is-entitled-to.md has the proof, and
@@ -65,6 +67,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayplan.api.pod import Pod
+from bayplan.api.queues import ReclaimFrom
 from bayplan.cache.amounts import Limit
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import BoolArray, IntArray
@@ -76,6 +79,7 @@ from bayplan.framework.room import NoRoom
 from bayplan.plugins.fair_share.bound import Bound
 from bayplan.plugins.fair_share.givers import GUARANTEED, MOST_OVER, SHARE, Giver, find_givers
 from bayplan.plugins.fair_share.guarantees import Guarantees, Line, fit_one_by_one
+from bayplan.plugins.fair_share.never_evicted import NeverEvicted
 from bayplan.plugins.fair_share.promised import Promised
 from bayplan.plugins.fair_share.targets import Target
 from bayplan.preemption.capacity import Ceiling, MemberFit
@@ -89,6 +93,7 @@ _STEPS = int(10 * MOST_OVER) + 1
 MOST_NAMED = 8
 """Queues that are named in one sentence."""
 
+_NOT_LOWER = "no Pod of queue {} has a lower priority"
 _KEEPS = {
     GUARANTEED: "Pods of queue {} are within what is guaranteed to it",
     SHARE: "would be undone by queue {}",
@@ -142,9 +147,10 @@ class ReclaimRule:
         nominator: PodNominator,
         counters: DomainCounters,
         promised: Promised,
+        never_evicted: NeverEvicted,
         now: Callable[[], float],
     ) -> None:
-        self._counters = counters
+        self._counters, self._never_evicted = counters, never_evicted
         self._columns: IntArray = np.zeros(0, np.int64)
         """The resources that the last preemptor needs."""
         self._queues, self._nominator, self._promised = queues, nominator, promised
@@ -162,6 +168,9 @@ class ReclaimRule:
         """See `Yields`: what queues use says whether there is a giver."""
         self.refusals, self.due = {}, inf
         row = self._queues.leaf(preemptor.pods[0])
+        users = (self._queues.sums.user_at(link) for link, *_ in self._excesses(preemptor))
+        if any(user is not None and user.never_evicted for user in users):
+            return False
         namespaces = self._queues.namespaces(row)
         if self._counters.any_leaving or self._counters.any_below(preemptor.priority, namespaces):
             return True
@@ -330,31 +339,40 @@ class ReclaimRule:
             requests[:, column] = np.where(kinds[running.rows] == kind, requests[:, base], 0)
         all_used = self._used(preemptor)
         staying = np.flatnonzero(~running.leaving)
-        line = Line(leaves, requests, running.priorities, running.starts, order.units, order.bases)
+        never = self._never_evicted.among(running)
+        units, bases = order.units, order.bases
+        line = Line(leaves, requests, running.priorities, running.starts, units, bases, never)
         line = line.within(staying)
         claims = self._claims(preemptor, line, row, order)
         givers = sorted(self._givers(preemptor, row, claims, all_used), key=_deserves_least)
         guarantees = Guarantees(structure, structure.guaranteed, line)
         own, spare = np.zeros((2, len(running)), np.bool_)
-        lower = (line.leaves == row) & (line.priorities < preemptor.priority)
+        lower = (line.leaves == row) & (line.priorities < preemptor.priority) & ~line.never
         for link, claimed in zip(structure.links[row], claims.tolist(), strict=True):
             if not claimed:
                 lower &= ~guarantees.covered(link)
         own[staying[lower]] = True
         candidates: dict[int, IntArray] = {}
         surplus: dict[int, IntArray] = {}
+        may_go, kept = ~line.never, _KEEPS[GUARANTEED]
+        if structure.queues[row].spec.reclaim_from is ReclaimFrom.LOWER_PRIORITY:
+            may_go, kept = may_go & (line.priorities < preemptor.priority), _NOT_LOWER
         of_leaf = _by_leaf(line.leaves, np.arange(len(staying)))
         for giver in givers:
-            mine = of_leaf(giver.leaf)
+            all_of_leaf = of_leaf(giver.leaf)
+            mine = all_of_leaf[may_go[all_of_leaf]]
             covered = guarantees.protected(giver.path)[mine]
             pods_open, pods_covered = staying[mine[~covered]], staying[mine[covered]]
             surplus[giver.leaf] = requests[pods_open].sum(axis=0)
             candidates[giver.leaf] = self._old_enough(giver, pods_open, running)
             if len(pods_open):
                 spare[self._old_enough(giver, pods_covered, running)] = True
-            elif len(mine):
-                name = structure.name(giver.leaf)
-                self.refusals.setdefault(name, _KEEPS[GUARANTEED].format(name))
+            elif len(all_of_leaf):
+                name, sentence = (
+                    structure.name(giver.leaf),
+                    _KEEPS[GUARANTEED] if len(mine) else kept,
+                )
+                self.refusals.setdefault(name, sentence.format(name))
         if candidates:
             ordered = order.sorted(np.concatenate([*candidates.values()]))
             of_giver = _by_leaf(leaves, ordered)
@@ -375,6 +393,8 @@ class ReclaimRule:
         if not guaranteed[list(chain)].any():
             return np.zeros(len(chain), np.bool_)
         pods = [*self._nominated(preemptor), preemptor.pods[0]]
+        never = [queues.is_never_evicted(pod) for pod in pods]
+        never[-1] = any(map(queues.is_never_evicted, preemptor.pods))
         others = [(queues.leaf(p), queues.requests(p), p.priority) for p in pods[:-1]]
         others.append((row, self._needed(preemptor).tolist(), preemptor.priority))
         number = len(others)
@@ -387,6 +407,7 @@ class ReclaimRule:
             np.full(number, NOT_STARTED),
             units,
             np.where([base is None for base in bases], units, [base or 0 for base in bases]),
+            np.array(never, np.bool_),
         )
         of_tree = queues.structure.is_below(chain[-1])[line.leaves] & (line.leaves != NO_QUEUE)
         line = line.within(np.flatnonzero(of_tree))
