@@ -66,6 +66,8 @@ class KubernetesGroups:
         """Trees and parts of trees, until one of their objects changes: each Pod asks for them."""
         self._roots: dict[str, str] = {}
         """By PodGroup, the key of its root; each Pod asks for it."""
+        self._chains: dict[str, Sequence[KubernetesPodGroup]] = {}
+        """By PodGroup, the objects from itself to its root, until an object changes."""
         objects.on_change(KUBERNETES_POD_GROUP, self._changed)
         objects.on_change(COMPOSITE_POD_GROUP, self._changed)
 
@@ -80,6 +82,7 @@ class KubernetesGroups:
             self._composites = on
             self._groups.clear()
             self._roots.clear()
+            self._chains.clear()
 
     # Trees
 
@@ -109,8 +112,13 @@ class KubernetesGroups:
 
     def above(self, pod: Pod) -> Sequence[KubernetesPodGroup]:
         """The PodGroup of the Pod and the groups above, as far as these exist."""
+        if not pod.pod_group:
+            return ()
         key = pod_group_key(pod)
-        return tuple(self._above(key)) if key else ()
+        above = self._chains.get(key)
+        if above is None:
+            above = self._chains[key] = tuple(self._above(key))
+        return above
 
     def leaf(self, pod: Pod) -> Group | None:
         """The PodGroup of the Pod; None while it does not exist."""
@@ -174,6 +182,7 @@ class KubernetesGroups:
         return group
 
     def _changed(self, old: KubernetesPodGroup | None, new: KubernetesPodGroup | None) -> None:
+        self._chains.clear()
         for obj in (old, new):
             if obj is None:
                 continue

@@ -155,7 +155,8 @@ class Reprieve:
 
     def _priority(self, pod: Pod) -> int:
         """The priority of the highest group above the Pod, if there is a group."""
-        return next((group.priority for group in reversed(self._groups.above(pod))), pod.priority)
+        above = self._groups.above(pod)
+        return above[-1].priority if above else pod.priority
 
 
 def _going(trial: RoomTrial, unit: _Unit) -> _Unit:
