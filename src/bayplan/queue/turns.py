@@ -190,8 +190,11 @@ class TurnQueue:
         level = levels[priority]
         queued, pods = level.pop()
         del self._lanes[queued.uid]
-        left = [p for p, some in levels.items() if some.heaps]
-        turns.tried(tenant, pods, levels[max(left)].first().pod if left else None)
+        left = level if level.heaps else None
+        if len(levels) > 1:
+            highest = max((p for p, some in levels.items() if some.heaps), default=priority)
+            left = levels[highest]
+        turns.tried(tenant, pods, left.first().pod if left is not None else None)
         if not level.heaps:
             self._remove(tenant, priority)
         return queued

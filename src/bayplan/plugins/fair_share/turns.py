@@ -37,7 +37,9 @@ import numpy as np
 from bayplan.api.pod import Pod
 from bayplan.api.queues import Order
 from bayplan.cache.amounts import Amounts
+from bayplan.cache.node_table import BoolArray
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
+from bayplan.cache.queue_tree.shares import FloatArray
 from bayplan.framework.turns import Ranking
 
 LEAST_REFRESH = 32
@@ -102,6 +104,7 @@ class QueueTurns:
         n = self._without_queue = len(structure)
         weights = np.maximum(structure.weight.astype(np.float64), IDLE_WEIGHT)
         costs: list[float] = [*(self._step / weights).tolist(), self._step]
+        self._links = structure.links
         self._attempts = [0.0] * (n + 1)
         self._ready = [0] * (n + 1)
         """How many leaves below have Pods to be tried."""
@@ -210,14 +213,13 @@ class QueueTurns:
         return row
 
     def tried(self, tenant: int, pods: int, first: Pod | None) -> None:
-        """So many Pods of the leaf are being tried."""
+        """So many Pods of the leaf are being tried; `next_tenant` ranks it anew."""
         self._until_refresh -= pods
         self._tried = tenant
         self._set_first(tenant, first)
-        for row, parent, siblings, cost in self._paths[tenant]:
+        for row, parent, _, cost in self._paths[tenant]:
             before = self._reached[parent] = self._attempts[row]
             self._attempts[row] = before + pods * cost
-            siblings.put(row, self._rank(row))
 
     def _look_at(self, tenant: int) -> None:
         """Rank a tenant by what it uses now."""
@@ -235,19 +237,22 @@ class QueueTurns:
         first = self._first[leaf]
         if first is None:
             return self._attempts[row]
-        links = self._queues.structure.links[leaf]
-        covering = any(self._covers(link, first) for link in links[: links.index(row) + 1])
-        rank = self._attempts[row] + self._saturation(row, first) - covering
+        rank = self._attempts[row]
+        if self._shares[row]:
+            rank += self._saturation(row, first)
+        for link in self._links[leaf]:
+            if self._guaranteed[link] and self._covers(link, first):
+                rank -= 1
+                break
+            if link == row:
+                break
         return rank - LATE if row in self._late and self._is_within_share(row, first) else rank
 
     def _saturation(self, row: int, first: Amounts) -> float:
-        shares = self._shares[row]
-        if not shares:
-            return 0.0
         used = self._queues.sums.used_rows[row]
         ratios = [
             min(used[column] / share, WITHOUT_SHARE) if share else WITHOUT_SHARE
-            for column, share in shares
+            for column, share in self._shares[row]
             if first[column]
         ]
         return max(ratios, default=0.0)
@@ -269,10 +274,10 @@ class QueueTurns:
 
     def _refresh(self) -> None:
         shares = self._queues.shares()
+        self._shares = _by_row(shares.exact, shares.contended)
         lines = [columns.tolist() for columns in self._queues.structure.lines]
-        for row in range(self._without_queue):
-            contended = np.flatnonzero(shares.contended[row]).tolist()
-            self._shares[row] = [(column, float(shares.exact[row, column])) for column in contended]
+        self._guaranteed = [[] for _ in range(self._without_queue + 1)]
+        for row in np.flatnonzero(shares.guaranteed.any(axis=1)).tolist():
             amounts = shares.guaranteed[row].tolist()
             by_line = ([(c, amounts[c]) for c in line if amounts[c]] for line in lines)
             self._guaranteed[row] = [line for line in by_line if line]
@@ -306,3 +311,13 @@ def _is_covered(line: list[tuple[int, int]], used: Amounts, requests: Amounts) -
             if used[column] + requested > amount:
                 return False
     return asks
+
+
+def _by_row(amounts: FloatArray, named: BoolArray) -> list[list[tuple[int, float]]]:
+    """By row, the named columns with their amounts; last, nothing for Pods without a queue."""
+    by_row: list[list[tuple[int, float]]] = [[] for _ in range(len(amounts) + 1)]
+    rows, columns = np.nonzero(named)
+    entries = zip(rows.tolist(), columns.tolist(), amounts[named].tolist(), strict=True)
+    for row, column, amount in entries:
+        by_row[row].append((column, amount))
+    return by_row
