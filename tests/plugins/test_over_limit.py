@@ -49,7 +49,7 @@ def test_what_is_above_goes_when_the_time_is_over_the_youngest_first() -> None:
     text = "limit of cpu of queue a is 4: 6 used"
     assert cluster.notes[-1] == ("AboveLimit", f"{text}; Pods above that are evicted in 60s")
     assert look(cluster, 10) == ["a-4", "a-5"]
-    assert cluster.notes[-1] == ("AboveLimit", f"{text}; 2 Pods are evicted")
+    assert cluster.notes[-1] == ("EvictedAboveLimit", f"{text}; 2 Pods are evicted")
     assert look(cluster, 600) == ["a-4", "a-5"]
 
 

@@ -77,8 +77,10 @@ class OverLimit:
     def tell(self, effect: AboveLimit) -> None:
         """See `AboveLimit`."""
         regarding, profile = QUEUE.reference(effect.queue), self._handle.profile
+        # Events of one reason are one series, which keeps the first note.
+        reason = "EvictedAboveLimit" if effect.pods else "AboveLimit"
         self._handle.events.event(
-            regarding, None, "Warning", "AboveLimit", "Evicting", effect.note, profile
+            regarding, None, "Warning", reason, "Evicting", effect.note, profile
         )
         if effect.pods:
             self._handle.instrument.reclaimed(effect.queue.name, "limit", effect.pods)
