@@ -332,6 +332,9 @@ def test_a_queue_that_contradicts_others_is_told(cluster: Cluster) -> None:
         pytest.param({"weight": -1}, id="negative weight"),
         pytest.param({"order": "Lifo"}, id="unknown order"),
         pytest.param({"limit": {"cpu": "-1"}}, id="negative amount"),
+        pytest.param({"userLimit": {"cpu": "-1"}}, id="negative amount of a user"),
+        pytest.param({"userKey": "a b"}, id="no key of a label"),
+        pytest.param({"waitingTargetSeconds": -1}, id="negative target"),
     ],
 )
 def test_the_api_server_refuses_a_queue_that_is_wrong(cluster: Cluster, spec: Json) -> None:

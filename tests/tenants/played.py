@@ -51,6 +51,7 @@ def tenants(names: str, parents: tuple[str, ...]) -> st.SearchStrategy[list[Tena
             st.sampled_from([1, 1, 2, 3, 0]),
             st.sampled_from([0, 0, 1]),
             st.sampled_from([True, True, True, False]),
+            user_limit=st.sampled_from([{}, {}, {}, {CPU: 2}, {CPU: 3, GPU: 4}]),
         )
         for name in names
     }
@@ -129,7 +130,10 @@ class Played:
         """The queue is like this now; one that is a parent has no Pods."""
         self._changed = self.decisions
         self.world.tenants[tenant.name] = replace(
-            tenant, guaranteed=_counted(tenant.guaranteed), limit=_counted(tenant.limit)
+            tenant,
+            guaranteed=_counted(tenant.guaranteed),
+            limit=_counted(tenant.limit),
+            user_limit=_counted(tenant.user_limit),
         )
         names = self.world.tenants.values()
         parents = {tenant.parent for tenant in names} | {"left", "right"}
@@ -140,6 +144,7 @@ class Played:
                 parent=tenant.parent,
                 guaranteed=dict(tenant.guaranteed),
                 limit=dict(tenant.limit),
+                userLimit=dict(tenant.user_limit),
                 weight=tenant.weight,
                 priority=tenant.priority,
                 reclaimable=tenant.reclaimable,
@@ -168,6 +173,8 @@ class Played:
         builder = make_pod(name).namespace(f"of-{pod.tenant}").req(amounts)
         if pod.priority:
             builder.spec(priority=pod.priority)
+        if pod.user:
+            builder.label("bayplan.dev/user", pod.user)
         if pod.is_protected:
             builder.label("protected", "yes")
         if pod.never:

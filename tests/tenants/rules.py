@@ -34,6 +34,7 @@ class Tenant:
     preemptible: bool = True
     from_lower: bool = False
     open: bool = True
+    user_limit: Amounts = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Asked:
         nodes: that it may use; None for all.
         group: Pods of one are of no use below its minimum; "" for none.
         is_protected: whether a budget allows no eviction of it.
+        user: whose limit it counts for; all that name nobody are of one user.
         parts: what each of several Pods requests; empty for one Pod.
         never: whether it is never evicted, whatever its queue says.
     """
@@ -57,6 +59,7 @@ class Asked:
     nodes: frozenset[str] | None = None
     group: str = ""
     is_protected: bool = False
+    user: str = ""
     parts: tuple[Amounts, ...] = ()
     never: bool = False
 
@@ -163,11 +166,18 @@ class World:
 
     # Amounts
 
-    def used(self, tenant: str, but: Collection[str] = (), plus: Asked | None = None) -> Amounts:
-        """What its running Pods use, without some, and with another one."""
+    def used(
+        self,
+        tenant: str,
+        but: Collection[str] = (),
+        plus: Asked | None = None,
+        user: str | None = None,
+    ) -> Amounts:
+        """What its running Pods use, without some, and with another one; or those of a user."""
         some = [p for p in self.of(tenant) if p.name in self.running and p.name not in but]
         if plus is not None and tenant in self.chain(plus.tenant):
             some.append(plus)
+        some = [pod for pod in some if user is None or pod.user == user]
         return {r: sum(p.requests.get(r, 0) for p in some) for r in self.resources}
 
     def guaranteed(self, tenant: str) -> Amounts:
@@ -192,7 +202,8 @@ class World:
                 if any(amount > guaranteed[r] for r, amount in pod.requests.items()):
                     return False
         takers = [amounts for name, amounts in self.nodes.items() if name not in self.closed]
-        limits = [self.tenants[link].limit for link in self.chain(pod.tenant)]
+        tenants = [self.tenants[link] for link in self.chain(pod.tenant)]
+        limits = [limit for its in tenants for limit in (its.limit, its.user_limit)]
         return all(
             amount <= min([limit.get(r, amount) for limit in limits])
             and amount <= max((amounts.get(r, 0) for amounts in takers), default=0)
@@ -215,7 +226,22 @@ class World:
         )
         limit = self.tenants[tenant].limit
         sums = {r: sum(amounts.get(r, 0) for amounts in below) for r in self.resources}
-        return {r: min(amount, limit.get(r, amount)) for r, amount in sums.items()}
+        of_users = self._needs_of_users(tenant)
+        return {
+            r: min(amount, limit.get(r, amount), of_users.get(r, amount))
+            for r, amount in sums.items()
+        }
+
+    def _needs_of_users(self, tenant: str) -> Amounts:
+        """What its users can use together, of what has a limit for each."""
+        limit = self.tenants[tenant].user_limit
+        asked: dict[str, Counter[str]] = {}
+        for pod in self.of(tenant):
+            if pod.name in self.running or self.can_run(pod):
+                asked.setdefault(pod.user, Counter()).update(pod.requests)
+        return {
+            r: sum(min(amounts[r], most) for amounts in asked.values()) for r, most in limit.items()
+        }
 
     def divided(self) -> Divided:
         """The shares of all queues."""
@@ -413,8 +439,12 @@ class World:
                     return []
         for link in self.chain(pod.tenant):
             used, limit = self.used(link, but, pod), self.tenants[link].limit
-            if any(used[r] > limit.get(r, used[r]) for r in pod.requests if pod.requests[r]):
-                return []
+            own, of_user = self.used(link, but, pod, pod.user), self.tenants[link].user_limit
+            for r in pod.requests:
+                if pod.requests[r] and used[r] > limit.get(r, used[r]):
+                    return []
+                if pod.requests[r] and own[r] > of_user.get(r, own[r]):
+                    return []
         free = {
             node: {r: has.get(r, 0) - self._on(node, r, but) for r in self.resources}
             for node, has in self.nodes.items()

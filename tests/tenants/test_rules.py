@@ -35,6 +35,7 @@ def waiting(draw: st.DrawFn, tree: list[Tenant]) -> list[Asked]:
         AMOUNTS,
         st.sampled_from([0, 0, 0, 5]),
         never=st.sampled_from([False, False, False, True]),
+        user=st.sampled_from(["", "", "ann"]),
     )
     return draw(st.lists(one, min_size=2, max_size=10))
 

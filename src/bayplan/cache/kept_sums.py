@@ -256,7 +256,8 @@ class KeptSums(ABC, Generic[S]):
         if waiting is not None:
             waits = waiting.pod
             alike = waits.shape is pod.shape and waits.status is pod.status
-            alike = alike and (self._users is None or waits.annotations == pod.annotations)
+            if self._users is not None:
+                alike = alike and waits.annotations == pod.annotations
             if alike and waiting.demand and pod.deleted is None and not self._by_node:
                 # Of an assumed copy all is the same, and it is demand already.
                 for sums, column, amount in waiting.charge.used:
