@@ -93,7 +93,7 @@ class LowRiskOverCommitment(LoadPlugin):
         if not any(promise.limit for promise in asked.values()):
             return np.zeros(len(nodes), np.int64)
         self._refresh(self.handle.nodes)
-        column, load = nodes.column(Promises), self.load(nodes)
+        column, load = nodes.column(Promises), self.load(self.handle.nodes)
         whole, of_limits = np.zeros(len(nodes)), np.zeros(len(nodes))
         known = np.zeros(len(nodes), np.bool_)
         for name, promise in asked.items():
@@ -107,7 +107,8 @@ class LowRiskOverCommitment(LoadPlugin):
             in_load = in_load if nodes.origin is None else in_load[nodes.origin]
             whole = np.maximum(whole, np.clip(in_limits + (1 - weight) * in_load, 0, 1))
             of_limits = np.maximum(of_limits, in_limits)
-            known |= ~np.isnan(load.mean[name])
+            mean = load.mean[name]
+            known |= ~np.isnan(mean if nodes.origin is None else mean[nodes.origin])
         scores, without = ((1 - risk) * MAX_NODE_SCORE for risk in (whole, of_limits))
         return self.or_unknown(known, scores, without)
 
@@ -115,18 +116,18 @@ class LowRiskOverCommitment(LoadPlugin):
         """The risk in the load, which does not depend on the Pod."""
         changed = self._changes.rows(nodes, self.load(nodes).version)
         if changed is None:
-            self._in_load = {name: self._risk_in_load(name, nodes) for name in RESOURCES}
+            every = np.arange(len(nodes))
+            self._in_load = {name: self._risk_in_load(name, nodes, every) for name in RESOURCES}
         elif len(changed):
-            table = nodes.take(changed)
             for name, risk in self._in_load.items():
-                risk[changed] = self._risk_in_load(name, table)
+                risk[changed] = self._risk_in_load(name, nodes, changed)
 
-    def _risk_in_load(self, name: str, nodes: NodeTable) -> FloatArray:
-        """From 0 to 1: how likely the load exceeds requests; 0 where it is not known."""
-        risk = np.zeros(len(nodes))
+    def _risk_in_load(self, name: str, nodes: NodeTable, asked: IntArray) -> FloatArray:
+        """From 0 to 1, for each row: how likely the load exceeds requests; 0 if it is not known."""
+        risk = np.zeros(len(asked))
         load, promised = self.load(nodes), nodes.column(Promises)
-        known = ~np.isnan(load.mean[name]) & (nodes.allocatable(name) > 0)
-        rows = np.flatnonzero(known)
+        is_known = ~np.isnan(load.mean[name][asked]) & (nodes.allocatable(name)[asked] > 0)
+        rows = asked[is_known]
         if not len(rows):
             return risk
         whole = nodes.allocatable(name)[rows]
@@ -151,5 +152,5 @@ class LowRiskOverCommitment(LoadPlugin):
         possible = under_limit > 0
         given = given[possible]
         chance[given] = np.clip(chance[given] / under_limit[possible], 0, 1)
-        risk[rows] = 1 - chance
+        risk[is_known] = 1 - chance
         return risk

@@ -51,12 +51,14 @@ class TargetLoadPacking(LoadPlugin):
 
     def score_nodes(self, _state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """See the module's docstring."""
-        self._refresh(self.handle.nodes)
-        unseen = self._unseen if nodes.origin is None else self._unseen[nodes.origin]
-        share, capacity = self.load(nodes).mean["cpu"], self.capacity(nodes, "cpu")
-        known, target = ~np.isnan(share), self._target
-        used = np.where(known, share, 0) * capacity + self._expected(pod.shape.requests) + unseen
-        x = np.where(capacity > 0, 100 * used / np.maximum(capacity, 1), 0)
+        live, target = self.handle.nodes, self._target
+        self._refresh(live)
+        rows = slice(None) if nodes.origin is None else nodes.origin
+        unseen, share = self._unseen[rows], self.load(live).mean["cpu"][rows]
+        capacity = self.capacity(live, "cpu")[rows]
+        known = ~np.isnan(share)
+        added = (self._expected(pod.shape.requests) + unseen) / np.maximum(capacity, 1)
+        x = np.where(capacity > 0, 100 * (share + added), 0)
         below = (100 - target) * x / target + target
         beyond = target * (100 - x) / max(100 - target, 1)
         scores = np.where(x > 100, 0, np.where(x > target, beyond, below))

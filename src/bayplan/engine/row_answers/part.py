@@ -125,7 +125,8 @@ class PartAnswers:
         self._kept_on_pods = [s for s in kept if s.on_pods]
         self._follows_pods = bool(self._pod_filters or self._summed or self._kept_on_pods)
         filters_by_load = all(stage.by_load for stage in self._pod_filters)
-        self._by_load = filters_by_load and all(stage.by_load for stage in self._summed)
+        summed_by_load = all(stage.by_load for stage in self._summed)
+        self._by_load = filters_by_load and summed_by_load and not self._kept_on_pods
         one_node = any(f.one_node for f in stages.filters) or any(s.one_node for s in scores)
         self._can_release = self._follows_pods and not (self._static_filters or kept or one_node)
         with_epoch = [s.epoch for s in scores] + [f.epoch for f in stages.filters]
@@ -254,7 +255,7 @@ class PartAnswers:
             if not self.failed:
                 self._of_load[load] = answer
         fits_there = answer != _DOES_NOT_FIT
-        if self._kept_on_pods or (fits_there and not self.fits[row] and self.kept.stages):
+        if fits_there and not self.fits[row] and self.kept.stages:
             self._update(pod, nodes, np.array([row]), undecided, static=True)
             return
         self.fits[row] = fits_there

@@ -52,14 +52,19 @@ def incomplete_beta(x: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def _tail(x: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
+    if len(x) <= _FEW:
+        numbers = zip(x.tolist(), a.tolist(), b.tolist(), strict=True)
+        return np.array([_one_tail(*each) for each in numbers])
     gammas = _log_gamma(a + b) - _log_gamma(a) - _log_gamma(b)
     factor: FloatArray = np.exp(gammas + a * np.log(x) + b * np.log1p(-x)) / a
-    if len(x) > _FEW:
-        factor *= _fraction(x, a, b)
-    else:
-        numbers = zip(x.tolist(), a.tolist(), b.tolist(), strict=True)
-        factor *= np.array([_fraction(*each) for each in numbers])
+    factor *= _fraction(x, a, b)
     return factor
+
+
+def _one_tail(x: float, a: float, b: float) -> float:
+    gammas = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    factor = math.exp(gammas + a * math.log(x) + b * math.log1p(-x)) / a
+    return factor * _fraction(x, a, b)
 
 
 def _fraction(x: Real, a: Real, b: Real) -> Real:
