@@ -12,6 +12,9 @@ from tests.groups import members, pod_group
 from tests.properties import length
 from tests.queues import node_kind, pod, pods, queue, queue_cluster, used
 
+from bayplan.api.kinds import POD
+from bayplan.api.pod import Pod
+from bayplan.inbox.messages import Changed
 from bayplan.queue.states import QueueState
 from bayplan.testing import NodeBuilder, make_node
 
@@ -324,3 +327,98 @@ def test_no_limit_of_a_kind_is_exceeded_and_nobody_waits_beside_room(
             kind = TIERS[name[0]]
             may = tier in ("", kind) and (policy == "Preferred" or kind in order)
             assert not (may and free >= cpu and on_kind[kind] + cpu <= most[kind]), number
+
+
+# Reclaim, judged by counting: Pods of one CPU are covered as far as amounts go.
+
+COUNTS = st.integers(0, 2)
+PROMISES = st.fixed_dictionaries(
+    {"fast": COUNTS, "slow": COUNTS, "all": st.integers(0, 3), "weight": st.integers(0, 2)}
+)
+ROOM = {"f": 4, "s": 3, "o": 2}
+
+
+def tenant(name: str, promise: dict[str, int]) -> Any:
+    """A queue with these guarantees; it has the Pods of the namespace of its name."""
+    on_kinds = [{"name": k, "guaranteed": {"cpu": promise[k]}} for k in ("fast", "slow")]
+    spec: dict[str, Any] = {"guaranteed": {"cpu": promise["all"]}, "weight": promise["weight"]}
+    return queue(name, name, nodeKinds=on_kinds, **spec)
+
+
+class Counted:
+    """Three queues on a fast, a slow and another node, and a judge who counts.
+
+    Attributes:
+        selectors: by name of a Pod, the kind that it may go to alone; "" for any.
+        evictions: how many there were.
+    """
+
+    def __init__(self, promises: dict[str, dict[str, int]]) -> None:
+        self.cluster = queue_cluster()
+        self.cluster.writer.on_bound = self.cluster._show_bound
+        self.cluster.writer.on_deleted = self._evict
+        self.cluster.add(node_kind("fast", tier="fast"), node_kind("slow", tier="slow"))
+        self.cluster.add(*(node(name, str(cpu)) for name, cpu in ROOM.items()))
+        self.cluster.add(*(tenant(name, promise) for name, promise in promises.items()))
+        self.promises, self.selectors, self.evictions = promises, dict[str, str](), 0
+
+    def used(self, owner: str, kind: str = "all") -> int:
+        """How many Pods of a queue stay on nodes of a kind."""
+        mine = [p for p in self.cluster.cache.pods() if p.namespace == owner and not p.deleted]
+        return sum(kind in ("all", TIERS[p.node_name[0]]) for p in mine)
+
+    def come(self, name: str, owner: str, tier: str) -> None:
+        """A Pod waits."""
+        self.selectors[name] = tier
+        one = pod(name, owner)
+        self.cluster.add(one.spec(nodeSelector={"tier": tier}) if tier else one)
+
+    def _evict(self, victim: Pod) -> None:
+        """All that are evicted together count as gone, and what is left is enough."""
+        kind, owner = TIERS[victim.node_name[0]], victim.namespace
+        promise = self.promises[owner]
+        assert kind == "" or self.used(owner, kind) >= promise[kind], "it was covered there"
+        assert self.used(owner) >= promise["all"], "it was covered"
+        self.evictions += 1
+        assert self.evictions < 60, "they do not end"
+        self.cluster._show_deleted(victim)
+        again = pod(victim.name, owner).spec(schedulerName=victim.spec.scheduler_name)
+        if tier := self.selectors[victim.name]:
+            again.spec(nodeSelector={"tier": tier})
+        self.cluster.inbox.post(Changed(POD, again.new_version().obj()))
+
+
+@length(20)
+@given(
+    st.fixed_dictionaries(dict.fromkeys("abc", PROMISES)),
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from(["", "", "fast", "slow"])),
+        min_size=4,
+        max_size=16,
+    ),
+    st.sampled_from([1, 4, 16]),
+)
+def test_guarantees_on_kinds_are_kept_and_had_and_evictions_end(
+    promises: dict[str, dict[str, int]], arrivals: list[tuple[str, str]], at_once: int
+) -> None:
+    counted = Counted(promises)
+    for first in range(0, len(arrivals), at_once):
+        for number, (owner, tier) in enumerate(arrivals[first : first + at_once], first):
+            counted.come(f"p{number}", owner, tier)
+        for _ in range(4):
+            counted.cluster.run()
+            counted.cluster.wait(11)
+    for _ in range(8):
+        counted.cluster.run()
+        counted.cluster.wait(11)
+    there = {"fast": ROOM["f"], "slow": ROOM["s"]}
+    where = placed(counted.cluster)
+    for number, (owner, tier) in enumerate(arrivals):
+        if f"p{number}" in where:
+            continue
+        for kind in ("fast", "slow") if not tier else (tier,):
+            together = sum(promise[kind] for promise in promises.values())
+            # What is guaranteed on all nodes may be held on those of the kind, by right.
+            elsewhere = any(p["all"] for name, p in promises.items() if name != owner)
+            if together <= there[kind] and not elsewhere:
+                assert counted.used(owner, kind) >= promises[owner][kind], (owner, kind)

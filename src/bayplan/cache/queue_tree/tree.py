@@ -491,11 +491,28 @@ class QueueTree(KeptSums[Structure]):
         if self._by_node:
             # What a kind brings to a share is no guarantee elsewhere, and no one's saturation.
             shares.contended[:, len(structure.bases) :] = False
-            shares = shares._replace(guaranteed=np.minimum(shares.guaranteed, guaranteed))
+            there = self._there(capacity, np.minimum(shares.guaranteed, guaranteed))
+            shares = shares._replace(guaranteed=there)
         self._shares = shares
         sums.share = shares.whole
         self._divided = sums, *made_of
         return sums
+
+    def _there(self, capacity: IntArray, needed: IntArray) -> IntArray:
+        """(q, r) what of guarantees is there.
+
+        On nodes of a kind it is what is declared, needed or not, if all of that fits: a Pod that
+        waits asks for one kind, and may claim another one.
+        """
+        structure = self._sums.structure
+        declared = np.minimum(structure.guaranteed, structure.limit)
+        fits = declared[structure.parent < 0].sum(axis=0) <= capacity
+        children = np.flatnonzero(structure.parent >= 0)
+        below = np.zeros_like(declared)
+        np.add.at(below, structure.parent[children], declared[children])
+        fits &= (below <= declared).all(axis=0)
+        fits[: len(structure.bases)] = False
+        return np.where(fits, declared, needed)
 
     def _with_kinds(self, guaranteed: IntArray, need: IntArray) -> IntArray:
         """(q, r) guarantees, where those of all nodes are at least what is needed of kinds."""
