@@ -278,6 +278,21 @@ def test_nodes_without_devices_are_as_good_as_a_pod_without_effect() -> None:
     }
 
 
+def test_a_node_that_gets_devices_later_counts() -> None:
+    world = Floor(
+        [Site("a", 8000, [WHOLE], "A", False, False), Site("b", 8000, [], "A", False, False)]
+    )
+    for _ in range(3):
+        world.queue.add(world.pod(Ask(4000, 1), by_claim=False))
+    plugin = world.make(LeastFragmentation)
+    pod = world.pod(Ask(5000), by_claim=False)
+    assert scored(plugin, pod, world.nodes) == {"a": 0, "b": 47}
+    world.add(make_node("b").capacity(cpu="8", pods="110", **{GPU: "2"}))
+    fresh = world.pod(Ask(6000), by_claim=False)
+    assert scored(plugin, pod, world.nodes) == {"a": 0, "b": 0}
+    assert scored(plugin, fresh, world.nodes) == {"a": 0, "b": 0}
+
+
 def test_what_if_tables_are_scored_like_the_live_one() -> None:
     dice = random.Random(7)
     sites = [some_site(dice, f"n{i}", shared=i % 2 == 0) for i in range(6)]

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayplan.api import quantity
-from bayplan.api.kinds import DEVICE_CLASS, NODE
+from bayplan.api.kinds import NODE
 from bayplan.api.pod import Pod, SpecPart
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.cache.requests import spec_requests, units
@@ -31,11 +31,9 @@ from bayplan.config.args import ReservedForArgs
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.in_tree_handle import InTreeHandle
-from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Integers, Plugin
+from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Integers, Plugin, PodPart
 from bayplan.framework.points import EnqueueExtensions, FilterNodes, ScoreNodes
 from bayplan.framework.status import Status
-from bayplan.plugins.shared.device_classes import may_have_class
-from bayplan.plugins.shared.device_offers import DeviceOffers
 
 
 class _Kept(NamedTuple):
@@ -50,9 +48,9 @@ class ReservedFor(Plugin, FilterNodes, ScoreNodes, EnqueueExtensions):
     """See the module's docstring."""
 
     Args = ReservedForArgs
-    kinds = (DEVICE_CLASS,)
-    filter_depends = Depends.RESOURCES | Depends.NODE
-    score_depends = Depends.RESOURCES | Depends.NODE
+    filter_depends = Depends.RESOURCES
+    score_depends = Depends.RESOURCES
+    reads = PodPart.REQUESTS
 
     def __init__(self, args: ReservedForArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
@@ -62,11 +60,6 @@ class ReservedFor(Plugin, FilterNodes, ScoreNodes, EnqueueExtensions):
             for scarce, kept in args.resources.items()
             for name, amount in kept.items()
         ]
-        self._devices = DeviceOffers(handle)
-
-    def epoch(self, _pod: Pod) -> int:
-        """Changes with devices behind the scarce resources."""
-        return self._devices.epoch
 
     def filter_nodes(self, _state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """0, or which of what is kept would not be left, from 1."""
@@ -90,8 +83,6 @@ class ReservedFor(Plugin, FilterNodes, ScoreNodes, EnqueueExtensions):
 
     def _left(self, pod: Pod, nodes: NodeTable) -> Iterator[tuple[int, IntArray, IntArray]]:
         """Code, amount left with ``pod`` and amount to be kept, for each resource that counts."""
-        if pod.spec.resource_claims:
-            return  # it may ask for the devices themselves
         requests = pod.shape.requests.memo(_amounts)
         if any(requests.get(name) for name in self._scarce):
             return
@@ -99,10 +90,7 @@ class ReservedFor(Plugin, FilterNodes, ScoreNodes, EnqueueExtensions):
             request = requests.get(resource, 0)
             if not request:
                 continue
-            columns = nodes.allocatable(scarce), nodes.requested(scarce)
-            if may_have_class(scarce):
-                columns = self._devices.added_to(columns, scarce, nodes)
-            units_free = np.maximum(columns[0] - columns[1], 0)
+            units_free = np.maximum(nodes.allocatable(scarce) - nodes.requested(scarce), 0)
             left = nodes.allocatable(resource) - nodes.requested(resource) - request
             yield code, left, units_free * amount
 

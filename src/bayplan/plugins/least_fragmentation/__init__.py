@@ -98,10 +98,9 @@ class LeastFragmentation(Plugin, ScoreNodes, ExplainsScore):
         used = 1 - effect.left / size
         if effect.full is not None:
             used = np.where(np.isnan(effect.full), used, (used + effect.full) / 2)
-        used = np.clip(used, 0.0, _FULL) * (effect.size > 0)
-        step = np.clip(
-            np.floor((effect.before - effect.after) / self._grain + ROUNDING), -_STEPS, _STEPS
-        )
+        used = np.minimum(np.maximum(used, 0.0), _FULL) * (effect.size > 0)
+        step = np.floor((effect.before - effect.after) / self._grain + ROUNDING)
+        step = np.minimum(np.maximum(step, -_STEPS), _STEPS)
         scores = (step + _STEPS + used) * (MAX_NODE_SCORE / (2 * _STEPS + 1))
         return np.floor(scores + ROUNDING).astype(np.int64)
 

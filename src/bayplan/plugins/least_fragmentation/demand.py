@@ -29,9 +29,9 @@ from bayplan.plugins.shared.pod_claims import ClaimNotReadyError, pod_claims
 MOST_TYPES = 64
 """So many demands for devices count as typical at most."""
 _FEWEST_NEW = 32
-_NEW_SHARE = 0.1
+_NEW_SHARE = 0.25
 """Which demands are typical is found out again after so many new Pods, and this share of all."""
-_MOVED = 0.02
+_MOVED = 0.05
 """By so much of all Pods the mix has to differ; else what is kept of nodes stays as it is."""
 _FORGOTTEN = 1e-6
 _MOST_HALF_LIVES = 64.0

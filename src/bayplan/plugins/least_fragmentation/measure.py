@@ -63,6 +63,8 @@ class Room:
 
     def total(self) -> FloatArray:
         """All that is left, in devices, ``(n,)``."""
+        if not self.shares.shape[1]:
+            return self.whole
         total: FloatArray = self.whole + self.shares.sum(axis=1)
         return total
 
@@ -118,13 +120,17 @@ class Types:
     def stranded(self, room: Room) -> FloatArray:
         """How many devices of the room are of no use for a typical Pod, ``(n,)``."""
         total = room.total()
-        if room.shares.shape[1]:
-            small = room.shares[:, None, :] < self.shares[room.kind][:, :, None] - ROUNDING
-            remains = np.einsum("nlk,nk->nl", small, room.shares)
-            able = room.whole[:, None] + (room.shares.shape[1] - small.sum(axis=2))
-            able, remains = able[:, self.level], remains[:, self.level]
-        else:
-            able, remains = room.whole[:, None], np.zeros((1, 1))
-        useful = room.runs & (able >= self.count) & (room.cpu[:, None] >= self.cpu)
-        lost: FloatArray = total - (useful * (total[:, None] - remains)) @ self.weight
+        enough_cpu = room.runs & (room.cpu[:, None] >= self.cpu)
+        if not room.shares.shape[1]:
+            useful = enough_cpu & (total[:, None] >= self.count)
+            return total - total * (useful @ self.weight)
+        # With the devices in front, sums over them run along whole rows of memory.
+        left = room.shares.T[:, :, None]
+        small = left < self.shares[room.kind] - ROUNDING
+        remains = (small * left).sum(axis=0)
+        able = room.whole[:, None] + (len(left) - small.sum(axis=0))
+        useful = enough_cpu & (able[:, self.level] >= self.count)
+        lost: FloatArray = (
+            total - (useful * (total[:, None] - remains[:, self.level])) @ self.weight
+        )
         return lost

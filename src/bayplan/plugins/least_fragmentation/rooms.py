@@ -95,15 +95,22 @@ class Rooms:
         self._shares: list[DeviceShares | None] = []
         self._members: list[list[TypicalPod]] = []
         self._types: list[Types] = []
+        self._has_devices: BoolArray = np.zeros(0, np.bool_)
+        self._nothing: tuple[int, int] | None = None
+        """The state of nodes and classes in which there is no device, if it was the last."""
         self._share_of: dict[tuple[int, Capacity], FloatArray] = {}
         self._runs: list[BoolArray] = []
         self._grounds: list[Ground] = []
 
     def refresh(self) -> None:
         """Bring the rows of the live table up to date."""
+        journal = self._nodes.node_journal
+        nothing = (journal.position, self._classes.epoch)
+        if nothing == self._nothing:
+            return
         self.typical.update()
         changed = self._changed.take()
-        rows = None if changed is None else set(changed)
+        rows = None if changed is None else {row for row in changed if self._has_devices[row]}
         rows = self._refresh_devices(rows)
         key = (
             self.typical.version,
@@ -113,7 +120,6 @@ class Rooms:
         if key != self._key:
             self._key, rows = key, None
             self._compile()
-        journal = self._nodes.node_journal
         if rows is None or journal.position != self._nodes_position:
             some = journal.since(self._nodes_position)
             rows = None if rows is None or some is None else rows.union(some)
@@ -122,11 +128,11 @@ class Rooms:
         if rows is None:
             self._grounds = self.look(self._nodes, np.arange(len(self._nodes)))
             self.epoch += 1
+            self._find_rows()
         elif rows:
             self._set(np.array(sorted(rows), np.int64))
-        if rows is None or len(rows) > 1:
-            sizes = sum(ground.size for ground in self._grounds)
-            self.rows = np.flatnonzero(sizes)
+        if not len(self.rows) and not any(self._shares):
+            self._nothing = nothing
 
     def _refresh_devices(self, rows: set[int] | None) -> set[int] | None:
         classes = [self._classes.behind(name) for name in self._names]
@@ -188,10 +194,16 @@ class Rooms:
     def _set(self, rows: IntArray) -> None:
         for ground, new in zip(self._grounds, self.look(self._nodes, rows), strict=True):
             ground.room.put(rows, new.room)
-            ground.size[rows] = new.size
             ground.stranded[rows] = new.stranded
+            if (ground.size[rows] != new.size).any():
+                ground.size[rows] = new.size
+                self._find_rows()
         for row in rows.tolist():
             self.journal.append(row)
+
+    def _find_rows(self) -> None:
+        self._has_devices = np.any([ground.size > 0 for ground in self._grounds], axis=0)
+        self.rows = np.flatnonzero(self._has_devices)
 
     def live(self, rows: IntArray) -> list[Ground]:
         """The resources on ``rows`` of the live table, a copy."""
