@@ -37,7 +37,7 @@ BASE = Path(__file__).parents[2] / "deploy" / "base"
 RBAC = BASE / "rbac.yaml"
 
 
-OF_PLUGINS = {ELASTIC_QUOTA, PRIORITY_CLASS, JOB, JOB_SET, LEADER_WORKER_SET}
+OF_PLUGINS = {ELASTIC_QUOTA, JOB, JOB_SET, LEADER_WORKER_SET}
 """Only for plugins that deploy/ does not enable, or with arguments that it does not have."""
 
 
@@ -69,6 +69,7 @@ def test_the_default_configuration_watches_no_kind_of_others() -> None:
         NODE_KIND,
         KUBERNETES_POD_GROUP,
         COMPOSITE_POD_GROUP,
+        PRIORITY_CLASS,
         TOPOLOGY,
     } | OF_PLUGINS
     assert set(registry.kinds(config)) == set(KINDS.values()) - others

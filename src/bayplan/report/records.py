@@ -1,7 +1,8 @@
 """Records: what came of the last attempt of each Pod, for those who ask later.
 
-The ring holds the newest `MOST` Pods, by uid. A record has the text that was written on the Pod,
-not the arrays it was made of: some 500 bytes, most of them the text, which equal records share.
+At least half of the newest `MOST` Pods are remembered, by uid. A record has the text that was
+written on the Pod, not the arrays it was made of: some 500 bytes, most of them the text, which
+equal records share.
 """
 
 from __future__ import annotations
@@ -39,32 +40,33 @@ class Record(NamedTuple):
 class Records:
     """See the module's docstring. Scheduling thread only.
 
+    Two halves: when the young one is full, it takes the place of the old one. So a record costs a
+    handful of calls.
+
     Args:
         now: seconds since the epoch.
-        most: Pods that are remembered.
+        most: Pods that are remembered at most; half of these at least.
     """
 
     def __init__(self, now: Callable[[], float], most: int = MOST) -> None:
-        self._now, self._most = now, most
-        self._records: dict[str, Record] = {}
+        self._now, self._half = now, most // 2
+        self._young: dict[str, tuple[str, str, float, str, str, str]] = {}
+        self._old = self._young
 
     def add(self, pod: Pod, profile: str, reason: str, message: str = "", node: str = "") -> None:
         """An attempt for ``pod`` has ended."""
-        records = self._records
-        records.pop(pod.uid, None)
-        if len(records) >= self._most:
-            del records[next(iter(records))]
-        text = sys.intern(message)
-        records[pod.uid] = Record(pod.key, profile, self._now(), reason, text, node)
+        if len(self._young) >= self._half:
+            self._old, self._young = self._young, {}
+        text = sys.intern(message) if message else ""
+        self._young[pod.uid] = (pod.key, profile, self._now(), reason, text, node)
 
     def of(self, uid: str) -> Record | None:
         """The last attempt of the Pod."""
-        return self._records.get(uid)
+        record = self._young.get(uid) or self._old.get(uid)
+        return None if record is None else Record(*record)
 
     def named(self, key: str) -> Record | None:
         """The last attempt of the newest Pod of that ``namespace/name``."""
-        records = reversed(self._records.values())
-        return next((record for record in records if record.key == key), None)
-
-    def __len__(self) -> int:
-        return len(self._records)
+        every = [*self._old.values(), *self._young.values()]
+        found = [record for record in every if record[0] == key]
+        return Record(*max(found, key=lambda record: record[2])) if found else None
