@@ -16,15 +16,13 @@ UNSEEN = {
     ("get", "resource.k8s.io", "resourceclaims"),
     # When a Pod cannot be bound after a claim was made for its extended resources.
     ("delete", "resource.k8s.io", "resourceclaims"),
-    # By PreemptionToleration, which no test enables here.
-    ("list", "scheduling.k8s.io", "priorityclasses"),
-    ("watch", "scheduling.k8s.io", "priorityclasses"),
     # From an API server that streams no lists, with a plugin or a gate that no test enables there.
     ("list", "kueue.x-k8s.io", "topologies"),
     ("list", "batch", "jobs"),
     ("list", "jobset.x-k8s.io", "jobsets"),
     ("list", "leaderworkerset.x-k8s.io", "leaderworkersets"),
     ("list", "scheduling.k8s.io", "podgroups"),
+    ("list", "scheduling.k8s.io", "priorityclasses"),
     ("list", "scheduling.k8s.io", "compositepodgroups"),
     ("list", "scheduling.x-k8s.io", "elasticquotas"),
 }
