@@ -19,6 +19,7 @@ from bayplan.api.kinds import (
     KUBERNETES_POD_GROUP,
     LEADER_WORKER_SET,
     NODE_KIND,
+    NODE_RESOURCE_TOPOLOGY,
     POD_GROUP,
     PRIORITY_CLASS,
     QUEUE,
@@ -34,16 +35,19 @@ from bayplan.config import (
 from bayplan.engine.registry import Registry
 
 BASE = Path(__file__).parents[2] / "deploy" / "base"
+COMPONENTS = BASE.parent / "components"
 RBAC = BASE / "rbac.yaml"
 
 
-OF_PLUGINS = {ELASTIC_QUOTA, JOB, JOB_SET, LEADER_WORKER_SET}
+OPT_IN = {NODE_RESOURCE_TOPOLOGY}
+"""Granted by a component of deploy/, beside the plugin that reads it."""
+OF_PLUGINS = {ELASTIC_QUOTA, JOB, JOB_SET, LEADER_WORKER_SET} | OPT_IN
 """Only for plugins that deploy/ does not enable, or with arguments that it does not have."""
 
 
-def granted(role: str) -> Permissions:
+def granted(role: str, path: Path = RBAC) -> Permissions:
     """The verbs of the rules of all roles of that kind (Role, ClusterRole), by resource."""
-    documents: list[dict[str, Any]] = list(yaml.safe_load_all(RBAC.read_text()))
+    documents: list[dict[str, Any]] = list(yaml.safe_load_all(path.read_text()))
     verbs: dict[tuple[str, str], frozenset[str]] = defaultdict(frozenset)
     for rule in (r for d in documents if d["kind"] == role for r in d["rules"]):
         for group in rule["apiGroups"]:
@@ -53,7 +57,13 @@ def granted(role: str) -> Permissions:
 
 
 def test_the_cluster_role_is_what_is_asked_for() -> None:
-    assert granted("ClusterRole") == cluster_wide(KINDS.values())
+    assert granted("ClusterRole") == cluster_wide(set(KINDS.values()) - OPT_IN)
+
+
+@pytest.mark.parametrize("kind", OPT_IN, ids=repr)
+def test_a_component_grants_what_is_not_in_the_cluster_role(kind: Kind[Any]) -> None:
+    path = COMPONENTS / "node-resource-topology" / "rbac.yaml"
+    assert granted("ClusterRole", path) == {(kind.group, kind.plural): {"list", "watch"}}
 
 
 def test_the_role_in_the_namespace_is_what_leader_election_asks_for() -> None:

@@ -19,6 +19,7 @@ import msgspec
 from bayplan.api import (
     batch,
     node,
+    numa,
     pod,
     queues,
     resource,
@@ -243,6 +244,13 @@ COMPOSITE_POD_GROUP = Kind.of(
 )
 TOPOLOGY = Kind.of(
     topology.Topology, "kueue.x-k8s.io/v1beta1", "topologies", namespaced=False, optional=True
+)
+NODE_RESOURCE_TOPOLOGY = Kind.of(
+    numa.NodeResourceTopology,
+    "topology.node.k8s.io/v1alpha2",
+    "noderesourcetopologies",
+    namespaced=False,
+    optional=True,
 )
 JOB = Kind.of(batch.Job, "batch/v1", "jobs", namespaced=True, optional=True)
 JOB_SET = Kind.of(

@@ -455,6 +455,44 @@ class NodeMetadataArgs(Wire):
     timestamp_format: Annotated[str, zero_means(RFC3339)] = RFC3339
 
 
+class ZoneScoring(Wire):
+    """How NodeResourceTopologyMatch scores, and the weights of resources; 1 for any other one."""
+
+    type: str = ""
+    resources: ScoredResources = _cpu_and_memory(())
+
+
+class NodeResourceTopologyCache(Wire):
+    """The Pods that objects must show before an object is believed.
+
+    ``informer_mode`` says nothing here: Pods that have ended are not watched.
+    """
+
+    foreign_pods_detect: Annotated[str, zero_means("All")] = "All"
+    resync_method: Annotated[str, zero_means("Autodetect")] = "Autodetect"
+    informer_mode: Annotated[str, zero_means("Dedicated")] = "Dedicated"
+    resync_scope: Annotated[str, zero_means("All")] = "All"
+
+
+class NodeResourceTopologyMatchArgs(Wire):
+    """How zones are scored, and whether Pods keep room in all zones until an object shows the Pods.
+
+    They do if ``cache_resync_period_seconds`` is more than 0 and nodes with Pods that are not bound
+    yet are not left out instead (``discard_reserved_nodes``).
+    """
+
+    scoring_strategy: ZoneScoring = ZoneScoring(type="LeastAllocated")
+    cache_resync_period_seconds: Int64 = 0
+    discard_reserved_nodes: bool = False
+    cache: NodeResourceTopologyCache = NodeResourceTopologyCache()
+    preemption_mode: Annotated[str, zero_means("Disabled")] = "Disabled"
+
+    @property
+    def over_reserves(self) -> bool:
+        """Whether Pods keep room in all zones until the object shows them."""
+        return self.cache_resync_period_seconds > 0 and not self.discard_reserved_nodes
+
+
 class DynamicResourcesArgs(Wire):
     """Time limits, in seconds, of filtering a node (0 for none) and of waiting for devices."""
 

@@ -177,6 +177,14 @@ _OPTIONAL = (
     _known("NodeMetadata", Point.SCORE, args_model=args.NodeMetadataArgs),
     _known("PodState", Point.SCORE),
     _known("NodeResourcesAllocatable", Point.SCORE, args_model=args.NodeResourcesAllocatableArgs),
+    _known(
+        "NodeResourceTopologyMatch",
+        *_FILTERS,
+        Point.SCORE,
+        Point.RESERVE,
+        Point.POST_BIND,
+        args_model=args.NodeResourceTopologyMatchArgs,
+    ),
 )
 IN_TREE = {plugin.name: plugin for plugin in (*_DEFAULT, *_OPTIONAL)}
 

@@ -309,6 +309,24 @@ def _(given: args.NodeMetadataArgs, path: str) -> Iterator[FieldError]:
     yield from _one_of(f"{path}.scoringStrategy", given.scoring_strategy, strategies)
 
 
+_ZONE_STRATEGIES = ("MostAllocated", "BalancedAllocation", "LeastAllocated", "LeastNUMANodes")
+
+
+@validate_args.register(args.NodeResourceTopologyMatchArgs)
+def _(given: args.NodeResourceTopologyMatchArgs, path: str) -> Iterator[FieldError]:
+    strategy, cache = given.scoring_strategy, given.cache
+    yield from _one_of(f"{path}.scoringStrategy.type", strategy.type, _ZONE_STRATEGIES)
+    exclusive = "OnlyExclusiveResources"
+    for field, value, allowed in (
+        ("cache.foreignPodsDetect", cache.foreign_pods_detect, ("None", "All", exclusive)),
+        ("cache.resyncMethod", cache.resync_method, ("Autodetect", "All", exclusive)),
+        ("cache.informerMode", cache.informer_mode, ("Shared", "Dedicated")),
+        ("cache.resyncScope", cache.resync_scope, ("All", "OnlyResources")),
+        ("preemptionMode", given.preemption_mode, ("Disabled", "Enabled")),
+    ):
+        yield from _one_of(f"{path}.{field}", value, allowed)
+
+
 def _shape(path: str, shape: Sequence[args.UtilizationShapePoint]) -> Iterator[FieldError]:
     if not shape:
         yield FieldError(path, "must have at least one point")
