@@ -28,6 +28,16 @@ JoinedKey = int | tuple[int, int]
 """The id of a Pod's shape, or of its constraints and of its requests."""
 
 
+_Readership = tuple[PodPart, bool]
+"""A part, and whether its readers are those whose answers are not by load.
+
+One such plugin would have all others that read the requests asked for each binding, too.
+"""
+
+
+_OWN: _Readership = (PodPart.SHAPE, False)
+
+
 class Sized(Protocol):
     """Something that takes memory."""
 
@@ -94,19 +104,28 @@ class AnswerCache:
             *plugins.pre_score,
             *plugins.score,
         )
-        in_use = {plugins.local[p.name] for p in instances if p.name in plugins.local}
-        self._shared = [part for part in PodPart if part in in_use and part is not PodPart.SHAPE]
-        self._own = PodPart.SHAPE in in_use
-        self._readers = {
-            part: _Readers(
-                [p for p in plugins.pre_filter if plugins.local.get(p.name) is part],
-                [p for p in plugins.pre_score if plugins.local.get(p.name) is part],
-                [f for f in filters if plugins.local.get(f.name) is part],
-                [s for s in scores if plugins.local.get(s.name) is part],
-            )
-            for part in PodPart
+        stages: list[FilterStage | ScoreStage] = [*filters, *scores]
+        apart = {stage.name for stage in stages if stage.on_pods and not stage.by_load}
+        of = {
+            name: (part, part is PodPart.REQUESTS and name in apart)
+            for name, part in plugins.local.items()
         }
-        self._parts = LruEntries[int, PartAnswers]()
+        in_use = dict.fromkeys(of[p.name] for p in instances if p.name in of)
+        self._shared = sorted(
+            (each for each in in_use if each != _OWN),
+            key=lambda each: (list(PodPart).index(each[0]), each[1]),
+        )
+        self._own = _OWN in in_use
+        self._readers = {
+            each: _Readers(
+                [p for p in plugins.pre_filter if of.get(p.name) == each],
+                [p for p in plugins.pre_score if of.get(p.name) == each],
+                [f for f in filters if of.get(f.name) == each],
+                [s for s in scores if of.get(s.name) == each],
+            )
+            for each in in_use
+        }
+        self._parts = LruEntries[tuple[_Readership, int], PartAnswers]()
         self._joined = LruEntries[JoinedKey, RowAnswers]()
         self._with_columns: OrderedDict[JoinedKey, RowAnswers] = OrderedDict()
         """The answers that have columns, the least recently used ones first."""
@@ -135,12 +154,12 @@ class AnswerCache:
 
     def _make_joined(self, pod: Pod, key: JoinedKey) -> RowAnswers:
         shape = pod.shape
-        shared = {kind.of(shape).id: self._part(pod, kind) for kind in self._shared}
-        own = self._make(pod, PodPart.SHAPE) if self._own else None
+        shared = {(each, each[0].of(shape).id): self._part(pod, each) for each in self._shared}
+        own = self._make(pod, _OWN) if self._own else None
         answers = RowAnswers(list(shared.values()), own, self._unconcerned(pod))
         answers.refresh(pod, self._nodes)
-        for id_, part in shared.items():
-            self._parts.put(id_, part)
+        for part_key, part in shared.items():
+            self._parts.put(part_key, part)
         for dropped in self._joined.put(key, answers):
             self._with_columns.pop(dropped, None)
         return answers
@@ -164,15 +183,15 @@ class AnswerCache:
             if not plugins.call(p, Point.PRE_FILTER, p.concerns, pod.spec)
         )
 
-    def _part(self, pod: Pod, kind: PodPart) -> PartAnswers:
-        return self._parts.get(kind.of(pod.shape).id) or self._make(pod, kind)
+    def _part(self, pod: Pod, of: _Readership) -> PartAnswers:
+        return self._parts.get((of, of[0].of(pod.shape).id)) or self._make(pod, of)
 
-    def _make(self, pod: Pod, kind: PodPart) -> PartAnswers:
-        return PartAnswers(self._ask_pod(pod, kind), self._plugins.call)
+    def _make(self, pod: Pod, of: _Readership) -> PartAnswers:
+        return PartAnswers(self._ask_pod(pod, of), self._plugins.call)
 
-    def _ask_pod(self, pod: Pod, part: PodPart) -> PartStages:
-        """PreFilter and PreScore of the plugins that read ``part``, for a new one."""
-        plugins, nodes, readers = self._plugins, self._nodes, self._readers[part]
+    def _ask_pod(self, pod: Pod, of: _Readership) -> PartStages:
+        """PreFilter and PreScore of the plugins that read that part, for a new one."""
+        plugins, nodes, readers = self._plugins, self._nodes, self._readers[of]
         state = CycleState()
         pre_filter = {
             plugin.name: plugins.ask_pre_filter(plugin, state, pod, nodes)

@@ -12,7 +12,7 @@ those of scheduler-plugins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -65,8 +65,13 @@ from bayplan.plugins.node_resource_topology_match.aligning import (
 )
 from bayplan.plugins.node_resource_topology_match.asking import Amounts, Asking, asking
 from bayplan.plugins.node_resource_topology_match.scores import LEAST_ZONES, scores_of, zone_sets
-from bayplan.plugins.node_resource_topology_match.tables import NO_ZONE, ZoneTable
+from bayplan.plugins.node_resource_topology_match.tables import NO_ZONE, State, ZoneTable
 from bayplan.plugins.node_resource_topology_match.topologies import Profiles, Settings
+
+MOST_KEPT = 4096
+"""States of a row, for Pods with equal requests, whose answers are kept."""
+_Ask = Callable[[Asking, NodeTable], Integers]
+_Kept = tuple[int, State]
 
 
 class NodeResourceTopologyMatch(
@@ -104,6 +109,8 @@ class NodeResourceTopologyMatch(
         self._binding: dict[str, set[str]] = {}
         """Pods between Reserve and PostBind by node, where their nodes are left out."""
         self._epoch = 0
+        self._codes: dict[_Kept, Integers] = {}
+        self._scores: dict[_Kept, Integers] = {}
         handle.services.object_faults.append(lambda: self._topologies.faults)
         handle.services.chores.append(self._look)
 
@@ -117,8 +124,28 @@ class NodeResourceTopologyMatch(
 
     def filter_nodes(self, _state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """What cannot be aligned on each node; see `aligning.MESSAGES`."""
-        codes = np.zeros(len(nodes), np.int8)
         asks = pod.shape.requests.memo(asking)
+        return self._kept(self._filter, self._codes, asks, pod, nodes)
+
+    def _kept(
+        self, ask: _Ask, kept: dict[_Kept, Integers], asks: Asking, pod: Pod, nodes: NodeTable
+    ) -> Integers:
+        """The answer, for a single row that of any row like it: most nodes fill up alike."""
+        state = None
+        if asks.is_plain and not self.args.discard_reserved_nodes:
+            state = self._topologies.state(nodes)
+        if state is None:
+            return ask(asks, nodes)
+        key = (pod.shape.requests.id, state[0])
+        answer = kept.get(key)
+        if answer is None:
+            if len(kept) >= MOST_KEPT:
+                kept.clear()
+            answer = kept[key] = ask(asks, nodes)
+        return answer
+
+    def _filter(self, asks: Asking, nodes: NodeTable) -> Integers:
+        codes = np.zeros(len(nodes), np.int8)
         if asks.matters:
             table = self._table(nodes)
             codes[table.stale] = STALE
@@ -167,6 +194,9 @@ class NodeResourceTopologyMatch(
     def score_nodes(self, _state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """0 to 100 by the strategy; 100 for Pods that are not Guaranteed."""
         asks = pod.shape.requests.memo(asking)
+        return self._kept(self._score, self._scores, asks, pod, nodes)
+
+    def _score(self, asks: Asking, nodes: NodeTable) -> Integers:
         if not asks.guaranteed:
             return np.full(len(nodes), MAX_NODE_SCORE, np.int8)
         scores = np.zeros(len(nodes), np.int64)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.plugins.node_resource_topology_match.asking import (
+    ON_EVERY_NODE,
     Amounts,
     Asking,
     is_affine,
@@ -31,7 +32,6 @@ MESSAGES = {
     CONTAINER: "cannot align container",
     POD: "cannot align pod",
 }
-_ON_EVERY_NODE = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Free:
         for name, amount in amounts.items():
             if not amount:
                 continue
-            if name not in _ON_EVERY_NODE:
+            if name not in ON_EVERY_NODE:
                 fits &= self._nodes.allocatable(name)[self.rows] > 0
             free = self[name]
             least = amount if guaranteed or not is_affine(name) else 0

@@ -15,6 +15,9 @@ Amounts = Mapping[str, int]
 """By resource: milli-CPU, bytes or counts."""
 
 
+ON_EVERY_NODE = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
+
+
 def is_native(resource: str) -> bool:
     """Whether the resource is Kubernetes' own: none of a device plugin."""
     return "/" not in resource or "kubernetes.io/" in resource
@@ -37,6 +40,7 @@ class Asking:
     Attributes:
         guaranteed: whether CPUs and memory of a zone are for the Pod alone.
         matters: whether zones matter for the Pod at all.
+        is_plain: whether each node has all resources that are asked for.
         init: what each init container asks for, and whether it is a sidecar.
         containers: what each of the others asks for.
         pod: what the whole Pod does: the containers, or an init container that asks for more.
@@ -44,6 +48,7 @@ class Asking:
 
     guaranteed: bool
     matters: bool
+    is_plain: bool
     init: tuple[tuple[bool, Amounts], ...]
     containers: tuple[Amounts, ...]
     pod: Amounts
@@ -97,7 +102,8 @@ def asking(requests: SpecPart) -> Asking:
     qos = qos_class(requests)
     devices = any(not is_native(n) for a in (*(a for _, a in init), *containers) for n in a)
     matters = qos is not QosClass.BEST_EFFORT or devices
-    return Asking(qos is QosClass.GUARANTEED, matters, init, containers, dict(pod))
+    plain = all(n in ON_EVERY_NODE for a in (*(a for _, a in init), *containers, pod) for n in a)
+    return Asking(qos is QosClass.GUARANTEED, matters, plain, init, containers, dict(pod))
 
 
 def _requested(container: Container) -> Amounts:

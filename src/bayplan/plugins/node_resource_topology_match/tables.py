@@ -24,7 +24,10 @@ from bayplan.plugins.node_resource_topology_match.zones import (
 
 Distances = npt.NDArray[np.int16]
 NO_ZONE = -1
+_ARRAYS = ("known", "stale", "single", "pod_scope", "most_zones", "ids", "distances")
 
+State = tuple[object, ...] | None
+"""None where there is no object."""
 Freed = Iterable[tuple[int, Amounts]]
 """Index of a zone, and what is free there besides."""
 
@@ -41,6 +44,7 @@ class ZoneTable:
         most_zones: ``(n,)`` as the kubelet is configured.
         ids: ``(n, width)`` the numbers of the zones, ascending; -1 where there is none.
         distances: ``(n, width, width)``.
+        states: what all the rest follows from; rows with equal ones are alike.
     """
 
     def __init__(self, n: int = 0) -> None:
@@ -49,6 +53,7 @@ class ZoneTable:
         self.most_zones = np.ones(n, np.int64)
         self.ids = np.full((n, 1), NO_ZONE, np.int64)
         self.distances: Distances = np.full((n, 1, 1), FARTHEST, np.int16)
+        self.states: list[State] = [None] * n
         self._available: dict[str, IntArray] = {}
         self._source: tuple[ZoneTable, IntArray] | None = None
 
@@ -76,7 +81,8 @@ class ZoneTable:
         """A copy of these rows; amounts are copied when they are read."""
         copy = object.__new__(type(self))
         copy.width, copy._available, copy._source = self.width, {}, (self, rows)
-        for name in ("known", "stale", "single", "pod_scope", "most_zones", "ids", "distances"):
+        copy.states = [self.states[row] for row in rows.tolist()]
+        for name in _ARRAYS:
             setattr(copy, name, getattr(self, name)[rows])
         return copy
 
@@ -91,6 +97,7 @@ class ZoneTable:
         new.distances = np.full((n, new.width, new.width), FARTHEST, np.int16)
         for name in ("known", "stale", "single", "pod_scope", "most_zones"):
             getattr(new, name)[:rows] = getattr(old, name)
+        new.states[:rows] = old.states
         new.ids[:rows, : old.width] = old.ids
         new.distances[:rows, : old.width, : old.width] = old.distances
         for resource, amounts in old._available.items():
@@ -103,6 +110,7 @@ class ZoneTable:
         """Row ``row`` has these zones, less ``taken`` in each, and more by ``freed``."""
         self.known[row], self.stale[row] = zones is not None, stale
         self.ids[row] = NO_ZONE
+        self.states[row] = None
         self.single[row] = zones is not None and zones.config.policy == SINGLE
         for resource in self.resources:
             self.available(resource)[row] = NOT_LISTED
@@ -113,8 +121,11 @@ class ZoneTable:
         self.most_zones[row] = zones.config.most_zones
         self.ids[row, :n] = zones.ids
         self.distances[row, :n, :n] = zones.distances
-        for resource, amounts in left(zones, taken, freed).items():
-            self.available(resource)[row, :n] = amounts
+        amounts = left(zones, taken, freed)
+        for resource, per_zone in amounts.items():
+            self.available(resource)[row, :n] = per_zone
+        rooms = tuple([(name, *per_zone) for name, per_zone in amounts.items()])
+        self.states[row] = (stale, zones.config, zones.ids, zones.distances, rooms)
 
 
 def left(zones: NodeZones, taken: Amounts, freed: Freed) -> Mapping[str, list[int]]:

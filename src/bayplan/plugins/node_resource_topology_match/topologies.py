@@ -49,7 +49,7 @@ from bayplan.plugins.node_resource_topology_match.fingerprint import (
     fingerprint,
     placement,
 )
-from bayplan.plugins.node_resource_topology_match.tables import ZoneTable
+from bayplan.plugins.node_resource_topology_match.tables import State, ZoneTable
 from bayplan.plugins.node_resource_topology_match.zones import NodeZones, node_zones
 
 Pods = Mapping[str, Pod]
@@ -200,6 +200,15 @@ class Topologies:
             if pods[row] is not its[origin]:
                 self._write(table, row, nodes.names[row], pods[row])
         return table
+
+    def state(self, nodes: NodeTable) -> tuple[State] | None:
+        """The state of the only row of ``nodes``, if that is a row with its Pods as they are."""
+        live = self._nodes
+        if nodes.origin is None or len(nodes.origin) != 1:
+            return None
+        row = nodes.origin.item()
+        self._refresh()
+        return (self._table.states[row],) if nodes.pods[0] is live.pods[row] else None
 
     def _refresh(self) -> None:
         nodes = self._nodes
