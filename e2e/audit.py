@@ -69,8 +69,10 @@ class Audit:
 
 
 def granted() -> set[Permission]:
-    """What deploy/ allows the ServiceAccount."""
-    documents = yaml.safe_load_all((DEPLOY / "base" / "rbac.yaml").read_text())
+    """What deploy/ allows the ServiceAccount, with the component that the tests use."""
+    files = ("base/rbac.yaml", "components/node-resource-topology/rbac.yaml")
+    texts = [(DEPLOY / name).read_text() for name in files]
+    documents = [document for text in texts for document in yaml.safe_load_all(text)]
     rules = [rule for document in documents for rule in document.get("rules", ())]
     return {permission for rule in rules for permission in _of_rule(rule)}
 

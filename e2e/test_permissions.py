@@ -19,6 +19,7 @@ UNSEEN = {
     # From an API server that streams no lists, with a plugin or a gate that no test enables there.
     ("list", "kueue.x-k8s.io", "topologies"),
     ("list", "batch", "jobs"),
+    ("list", "topology.node.k8s.io", "noderesourcetopologies"),
     ("list", "jobset.x-k8s.io", "jobsets"),
     ("list", "leaderworkerset.x-k8s.io", "leaderworkersets"),
     ("list", "scheduling.k8s.io", "podgroups"),

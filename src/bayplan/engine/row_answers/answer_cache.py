@@ -190,7 +190,7 @@ class AnswerCache:
         return PartAnswers(self._ask_pod(pod, of), self._plugins.call)
 
     def _ask_pod(self, pod: Pod, of: _Readership) -> PartStages:
-        """PreFilter and PreScore of the plugins that read that part, for a new one."""
+        """PreFilter and PreScore of the readers of a part, for a new one."""
         plugins, nodes, readers = self._plugins, self._nodes, self._readers[of]
         state = CycleState()
         pre_filter = {

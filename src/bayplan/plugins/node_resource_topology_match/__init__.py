@@ -130,7 +130,7 @@ class NodeResourceTopologyMatch(
     def _kept(
         self, ask: _Ask, kept: dict[_Kept, Integers], asks: Asking, pod: Pod, nodes: NodeTable
     ) -> Integers:
-        """The answer, for a single row that of any row like it: most nodes fill up alike."""
+        """The answer; for a single row the cached one of an equal row: nodes fill up alike."""
         state = None
         if asks.is_plain and not self.args.discard_reserved_nodes:
             state = self._topologies.state(nodes)

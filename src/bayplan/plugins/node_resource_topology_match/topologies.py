@@ -202,7 +202,7 @@ class Topologies:
         return table
 
     def state(self, nodes: NodeTable) -> tuple[State] | None:
-        """The state of the only row of ``nodes``, if that is a row with its Pods as they are."""
+        """The state of the only row of ``nodes``; None if other Pods are there than in fact."""
         live = self._nodes
         if nodes.origin is None or len(nodes.origin) != 1:
             return None
