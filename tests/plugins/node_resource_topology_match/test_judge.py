@@ -18,7 +18,7 @@ from bayplan.testing import make_node, make_pod
 
 Data = dict[str, Any]
 PAIRS = 500 * FACTOR
-"""``make properties TIMES=10``: 5,000 of them."""
+"""5,000 with ``BAYPLAN_PROPERTIES=10``."""
 POD_S_OWN = ("cpu", "memory", "hugepages-1Gi", "example.com/gpu", "example.com/nic")
 RESOURCES = (*POD_S_OWN, "ephemeral-storage")
 UNITS = {"cpu": 500, "memory": 1 << 28, "hugepages-1Gi": 1 << 30, "ephemeral-storage": 1 << 28}

@@ -243,6 +243,8 @@ def test_a_placement_that_cannot_be_true_gives_back_nothing() -> None:
     table = world.nodes.take(_rows(world))
     table.remove_pods([0, 0], pods)
     assert plugin.filter_nodes(None, pod("big", 4).obj(), table)[0]
+    (faults,) = world.handle.services.object_faults
+    assert [f.message for f in faults()] == ["placement: node-1 would have more cpu than it has"]
 
 
 def _placed(zones: dict[tuple[str, str, str], int], *shows: PodBuilder) -> Any:

@@ -36,7 +36,7 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from bayplan.api.kinds import NODE_RESOURCE_TOPOLOGY
-from bayplan.api.meta import ObjectFault
+from bayplan.api.meta import ObjectFault, ObjectReference
 from bayplan.api.numa import NodeResourceTopology
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import LiveNodeTable, NodeTable
@@ -96,14 +96,12 @@ class Believed:
         shown: the uids of the Pods that it shows; None for all.
         is_proved: whether its fingerprint has said so.
         places: by uid of a Pod, index of a zone and what the Pod has there for itself alone.
-        why_not: why `places` is empty, if that is a fault.
     """
 
     zones: NodeZones
     shown: frozenset[str] | None
     is_proved: bool = False
     places: dict[str, list[tuple[int, Amounts]]] = field(default_factory=dict)
-    why_not: str = ""
 
 
 class Row(NamedTuple):
@@ -152,6 +150,7 @@ class Topologies:
         self._believed: dict[str, Believed] = {}
         self._table = ZoneTable()
         self._node_position = self._pod_position = _NEVER
+        self._where: dict[str, ObjectReference] = {}
         self._faults: dict[str, list[ObjectFault]] = {}
         self.faults: Sequence[ObjectFault] = []
         self._subscription = objects.on_change(NODE_RESOURCE_TOPOLOGY, self._changed)
@@ -162,22 +161,23 @@ class Topologies:
         name = (new or old).name  # type: ignore[union-attr]
         if new is None:
             self._latest.pop(name, None)
-            self._set_faults(name, [])
+            self._set_faults(name, ())
         else:
             zones = node_zones(new)
             if zones == self._latest.get(name):
                 return
             self._latest[name] = zones
             where = NODE_RESOURCE_TOPOLOGY.reference(new)
-            self._set_faults(name, [ObjectFault(where, _REASON, f) for f in zones.faults])
+            self._where[name] = where
+            self._set_faults(name, zones.faults)
         row = self._nodes.row(name)
         if row is not None:
             self._nodes.touch(row)
 
-    def _set_faults(self, name: str, faults: list[ObjectFault]) -> None:
-        if faults or name in self._faults:
-            self._faults[name] = faults
-            if not faults:
+    def _set_faults(self, name: str, texts: Sequence[str]) -> None:
+        if texts or name in self._faults:
+            self._faults[name] = [ObjectFault(self._where[name], _REASON, t) for t in texts]
+            if not texts:
                 del self._faults[name]
             self.faults = [fault for each in self._faults.values() for fault in each]
 
@@ -304,7 +304,7 @@ class Topologies:
         elif before is None or not self._is_settled_with(before, latest, pods):
             now = self._next(before, latest, pods)
             if now is not before and self.settings.placements:
-                self._remember_places(now, pods)
+                self._remember_places(name, now, pods)
             self._believed[name] = now
 
     def _is_settled_with(self, before: Believed, latest: NodeZones, pods: Pods) -> bool:
@@ -353,7 +353,7 @@ class Topologies:
                 return uids
         return None
 
-    def _remember_places(self, believed: Believed, pods: Pods) -> None:
+    def _remember_places(self, name: str, believed: Believed, pods: Pods) -> None:
         zones = believed.zones
         if not zones.metadata or believed.shown is None or not believed.is_proved:
             return
@@ -370,7 +370,7 @@ class Topologies:
             places = placement(zones.metadata, zones.vectors, list(own))
             believed.places = _checked(places, own, zones)
         except PlacementError as error:
-            believed.why_not = str(error)
+            self._set_faults(name, (*zones.faults, f"placement: {error}"))
 
 
 def _name(pod: Pod, index: int) -> str:
