@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from bayplan.api.pod import Pod
+from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.config.points import Point
 from bayplan.engine.profile_plugins import ProfilePlugins
@@ -125,7 +125,7 @@ class AnswerCache:
             )
             for each in in_use
         }
-        self._parts = LruEntries[tuple[_Readership, int], PartAnswers]()
+        self._parts = LruEntries[int, PartAnswers]()
         self._joined = LruEntries[JoinedKey, RowAnswers]()
         self._with_columns: OrderedDict[JoinedKey, RowAnswers] = OrderedDict()
         """The answers that have columns, the least recently used ones first."""
@@ -154,12 +154,12 @@ class AnswerCache:
 
     def _make_joined(self, pod: Pod, key: JoinedKey) -> RowAnswers:
         shape = pod.shape
-        shared = {(each, each[0].of(shape).id): self._part(pod, each) for each in self._shared}
+        shared = {_key(each, shape): self._part(pod, each) for each in self._shared}
         own = self._make(pod, _OWN) if self._own else None
         answers = RowAnswers(list(shared.values()), own, self._unconcerned(pod))
         answers.refresh(pod, self._nodes)
-        for part_key, part in shared.items():
-            self._parts.put(part_key, part)
+        for id_, part in shared.items():
+            self._parts.put(id_, part)
         for dropped in self._joined.put(key, answers):
             self._with_columns.pop(dropped, None)
         return answers
@@ -184,7 +184,7 @@ class AnswerCache:
         )
 
     def _part(self, pod: Pod, of: _Readership) -> PartAnswers:
-        return self._parts.get((of, of[0].of(pod.shape).id)) or self._make(pod, of)
+        return self._parts.get(_key(of, pod.shape)) or self._make(pod, of)
 
     def _make(self, pod: Pod, of: _Readership) -> PartAnswers:
         return PartAnswers(self._ask_pod(pod, of), self._plugins.call)
@@ -212,3 +212,9 @@ class AnswerCache:
             [] if rejected else [f for f in filters if f.name not in state.skip_filter],
             [] if rejected or fault else [s for s in scores if s.name not in state.skip_score],
         )
+
+
+def _key(of: _Readership, shape: PodShape) -> int:
+    """The id of that part of ``shape``, which is positive; negative for readers apart."""
+    part, apart = of
+    return -part.of(shape).id if apart else part.of(shape).id
