@@ -50,8 +50,8 @@ def install(cluster: Cluster) -> None:
 
 
 @pytest.fixture
-def bayplan(cluster: Cluster, start: Callable[..., Bayplan]) -> Iterator[Bayplan]:
-    """A scheduler with the plugin, before there is a CRD; and the right to read the objects."""
+def run(cluster: Cluster, start: Callable[..., Bayplan]) -> Iterator[Callable[[], Bayplan]]:
+    """Starts a scheduler with the plugin, which may read the objects; there is no CRD yet."""
     rights = DEPLOY / "components" / "node-resource-topology" / "rbac.yaml"
     cluster.kubectl("apply", "-f", str(rights))
     args = {"cacheResyncPeriodSeconds": 1, "scoringStrategy": {"type": "MostAllocated"}}
@@ -60,7 +60,7 @@ def bayplan(cluster: Cluster, start: Callable[..., Bayplan]) -> Iterator[Bayplan
         "plugins": {"multiPoint": {"enabled": [{"name": PLUGIN, "weight": 10}]}},
         "pluginConfig": [{"name": PLUGIN, "args": args}],
     }
-    yield start(cluster.config(profiles=[profile]))
+    yield lambda: start(cluster.config(profiles=[profile]))
     cluster.kubectl("delete", NAME, "--ignore-not-found")
     cluster.kubectl("delete", "-f", str(rights))
 
@@ -110,8 +110,10 @@ def export(cluster: Cluster, node: str, *cpus: object, shows: tuple[str, ...] = 
     )
 
 
-@pytest.mark.usefixtures("bayplan")
-def test_zones_count_once_there_are_objects_and_wake_those_who_wait(cluster: Cluster) -> None:
+def test_zones_count_once_there_are_objects_and_wake_those_who_wait(
+    cluster: Cluster, run: Callable[[], Bayplan]
+) -> None:
+    run()
     cluster.nodes(NodeSpec("numa-a", cpu="16"))
     cluster.create(guaranteed("before", 9))
     assert cluster.wait_bound("before") == {"before": "numa-a"}
@@ -136,11 +138,13 @@ def test_zones_count_once_there_are_objects_and_wake_those_who_wait(cluster: Clu
     assert cluster.wait_bound("large") == {"large": "numa-a"}
 
 
-@pytest.mark.usefixtures("bayplan")
-def test_a_zone_is_given_once_while_the_object_is_old(cluster: Cluster) -> None:
+def test_a_zone_is_given_once_while_the_object_is_old(
+    cluster: Cluster, run: Callable[[], Bayplan]
+) -> None:
     install(cluster)
     cluster.nodes(NodeSpec("numa-a", cpu="16"))
     export(cluster, "numa-a", 8, 5)
+    run()
     cluster.create(guaranteed("too-large", 9))
     cluster.wait_condition("too-large", text="cannot align container")
     cluster.create(guaranteed("one", 5))
@@ -154,11 +158,14 @@ def test_a_zone_is_given_once_while_the_object_is_old(cluster: Cluster) -> None:
     assert cluster.wait_bound("other") == {"other": "numa-a"}
 
 
-def test_an_object_with_a_gap_is_named_and_counted(cluster: Cluster, bayplan: Bayplan) -> None:
+def test_an_object_with_a_gap_is_named_and_counted(
+    cluster: Cluster, run: Callable[[], Bayplan]
+) -> None:
     install(cluster)
     cluster.nodes(NodeSpec("numa-a", cpu="16"), NodeSpec("numa-b", cpu="16"))
     export(cluster, "numa-a", "-8", 2)
     export(cluster, "numa-b", 8, 8)
+    bayplan = run()
     wait_until(
         lambda: bayplan.metric("bayplan_plugin_value", plugin=PLUGIN, name="faults") == 1,
         SOON,

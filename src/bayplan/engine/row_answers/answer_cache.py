@@ -215,6 +215,6 @@ class AnswerCache:
 
 
 def _key(of: _Readership, shape: PodShape) -> int:
-    """The id of that part of ``shape``, which is positive; negative for readers apart."""
+    """The id of the part of ``shape``; negative for readers apart."""
     part, apart = of
     return -part.of(shape).id if apart else part.of(shape).id
