@@ -423,6 +423,30 @@ class ReservedForArgs(Wire):
     resources: dict[str, dict[str, Text]] = Field(default_factory=_volcanos)
 
 
+class PriceArgs(Wire):
+    """Where the hourly price of a node stands: one of an annotation, a label, and its domains.
+
+    Without any, the annotation ``bayplan.dev/hourly-price``. Without a ``default`` a node without a
+    price counts as the most expensive one.
+    """
+
+    annotation: str = ""
+    label: str = ""
+    per_domain: dict[str, float] = Field(default_factory=dict)
+    default: float | None = None
+
+
+class DomainCostArgs(Wire):
+    """Prices of nodes, and the difference an hour that is worth 100 points at least.
+
+    ``topology_keys`` are the labels with a node's domains, coarse to fine.
+    """
+
+    topology_keys: Items[Text] = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
+    price: PriceArgs = PriceArgs()
+    significant: float = 0.01
+
+
 class AllocatableResource(Wire):
     """A resource and its weight."""
 

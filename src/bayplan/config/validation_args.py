@@ -241,6 +241,23 @@ def _(given: args.LowRiskOverCommitmentArgs, path: str) -> Iterator[FieldError]:
             yield FieldError(f"{path}.riskLimitWeights[{name}]", "must be from 0 to 1")
 
 
+@validate_args.register(args.DomainCostArgs)
+def _(given: args.DomainCostArgs, path: str) -> Iterator[FieldError]:
+    price = given.price
+    if sum(map(bool, (price.annotation, price.label, price.per_domain))) > 1:
+        yield FieldError(f"{path}.price", "must name one of annotation, label and perDomain")
+    prices = {f"perDomain[{name}]": amount for name, amount in price.per_domain.items()}
+    if price.default is not None:
+        prices["default"] = price.default
+    for name, amount in prices.items():
+        if not 0 <= amount < float("inf"):
+            yield FieldError(f"{path}.price.{name}", "must be a number of at least 0")
+    if not given.topology_keys:
+        yield FieldError(f"{path}.topologyKeys", "must name at least one label")
+    if not 1e-9 <= given.significant < float("inf"):
+        yield FieldError(f"{path}.significant", "must be at least 1e-9")
+
+
 @validate_args.register(args.LeastFragmentationArgs)
 def _(given: args.LeastFragmentationArgs, path: str) -> Iterator[FieldError]:
     if not given.resources:

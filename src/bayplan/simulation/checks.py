@@ -22,6 +22,7 @@ DEFAULT_NAMESPACE = "default"
 OWN_PREFIX = "bayplan.dev/"
 OWN_KEYS = (
     "bayplan.dev/expected-duration",
+    "bayplan.dev/hourly-price",
     "bayplan.dev/preemptible",
     "bayplan.dev/preferred-topology",
     "bayplan.dev/required-topology",
