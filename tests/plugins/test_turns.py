@@ -241,3 +241,17 @@ def test_without_queues_the_order_is_that_of_queue_sort() -> None:
     cluster.add(*pods("x", 3, "x"), *pods("y", 3, "y"), pod("z", "z", priority=1))
     names = ["z", *(f"x-{i}" for i in range(3)), *(f"y-{i}" for i in range(3))]
     assert tried(cluster, 9) == names
+
+
+def test_rivals_know_guarantees_while_one_tenant_waits_alone() -> None:
+    cluster = cluster_with(queue("a", "x", guaranteed={"cpu": "2"}))
+    covered, uncovered = pod("covered", "x").obj(), pod("uncovered", "x", "3").obj()
+    cluster.add(*pods("waits", 4, "x"))
+    tried(cluster, 1)
+    turns = cluster.framework.services.turns
+    assert turns is not None
+    assert turns.are_rivals(covered, uncovered)
+    cluster.add(queue("a", "x", guaranteed={"cpu": "4"}), queue("b", "y"))
+    assert not turns.are_rivals(covered, uncovered)
+    cluster.remove(queue("b", "y"))
+    assert not turns.are_rivals(covered, uncovered)

@@ -62,15 +62,21 @@ class _Level:
 
     def first(self) -> QueuedPod:
         """The Pod whose turn it is."""
-        queued = self.heaps[self._next_namespace()].peek()
+        if len(self.heaps) == 1:
+            [heap] = self.heaps.values()
+        else:
+            heap = self.heaps[self._turns.first()]
+        queued = heap.peek()
         assert queued is not None
         return queued
 
     def pop(self) -> tuple[QueuedPod, int]:
         """Pop the next Pod, with the number of Pods in this attempt."""
         alone = len(self.heaps) == 1
-        namespace = next(iter(self.heaps)) if alone else self._turns.first()
-        heap = self.heaps[namespace]
+        if alone:
+            [(namespace, heap)] = self.heaps.items()
+        else:
+            heap = self.heaps[namespace := self._turns.first()]
         queued = heap.pop()
         assert queued is not None
         pods = len(queued.members) if isinstance(queued, QueuedGroup) else 1
@@ -186,15 +192,16 @@ class TurnQueue:
         tenants, turns = self._tenants, self._turns
         tenant = next(iter(tenants)) if len(tenants) == 1 else turns.next_tenant()
         levels = tenants[tenant]
-        priority = next(iter(levels)) if len(levels) == 1 else self._next_priority(levels)
-        level = levels[priority]
-        queued, pods = level.pop()
+        if len(levels) == 1:
+            [(priority, level)] = levels.items()
+            queued, pods = level.pop()
+            left = level
+        else:
+            level = levels[priority := self._next_priority(levels)]
+            queued, pods = level.pop()
+            left = levels[max(p for p, some in levels.items() if some.heaps)]
         del self._lanes[queued.uid]
-        left = level if level.heaps else None
-        if len(levels) > 1:
-            highest = max((p for p, some in levels.items() if some.heaps), default=priority)
-            left = levels[highest]
-        turns.tried(tenant, pods, left.first().pod if left is not None else None)
+        turns.tried(tenant, pods, left.first().pod if left.heaps else None)
         if not level.heaps:
             self._remove(tenant, priority)
         return queued

@@ -39,7 +39,7 @@ from bayplan.api.queues import Order
 from bayplan.cache.amounts import Amounts
 from bayplan.cache.node_table import BoolArray
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
-from bayplan.cache.queue_tree.shares import FloatArray
+from bayplan.cache.queue_tree.shares import FloatArray, Shares
 from bayplan.framework.turns import Ranking
 
 LEAST_REFRESH = 32
@@ -135,6 +135,15 @@ class QueueTurns:
         self._late: set[int] = set()
         self._next_look = 0.0
         self._until_refresh = 0
+        self._unranked = False
+        """Whether ranks are to be made anew, from what was learnt."""
+        self._learnt_from: Shares | None = None
+        self._learnt = -1
+        """The shares that were learnt last, and the version of the tree then."""
+        self._started = self._queues.version
+        """The version of the tree whose rows these are."""
+        self._rated = [False] * (n + 1)
+        """By row, whether its rank may be another number than its attempts."""
         self._tried = -1
         """The tenant that was tried last."""
         self._first: list[Amounts | None] = [None] * (n + 1)
@@ -154,6 +163,7 @@ class QueueTurns:
 
         A Pod without a queue is nobody's rival.
         """
+        self._keep_up()
         row, its = self._queues.leaf(one), self._queues.leaf(other)
         if NO_QUEUE in (row, its) or row != its:
             return NO_QUEUE not in (row, its)
@@ -164,6 +174,7 @@ class QueueTurns:
 
     def rivalry(self, other: Pod) -> Hashable:
         """The queue; where no guarantee covers the Pod, also what guarantees and their use are."""
+        self._keep_up()
         row = self._queues.leaf(other)
         links = () if row == NO_QUEUE else self._queues.structure.links[row]
         guarantees = [link for link in links if self._guaranteed[link]]
@@ -191,8 +202,8 @@ class QueueTurns:
             siblings.put(row, self._rank(row))
 
     def _set_first(self, tenant: int, first: Pod | None) -> None:
-        known = first is not None and tenant != self._without_queue
-        self._first[tenant] = self._queues.requests(first) if known and first else None
+        charge = self._queues.charge(first) if first is not None else None
+        self._first[tenant] = charge.requests if charge is not None else None
 
     def leaves(self, tenant: int) -> None:
         """It has none any more."""
@@ -204,7 +215,9 @@ class QueueTurns:
     def next_tenant(self) -> int:
         """The leaf whose turn it is."""
         if self._until_refresh <= 0:
-            self._refresh()
+            self._learn()
+        if self._unranked:
+            self._rank_all()
         elif self._tried >= 0:
             self._look_at(self._tried)
         row = self._children[_ROOT].first()
@@ -213,22 +226,27 @@ class QueueTurns:
         return row
 
     def tried(self, tenant: int, pods: int, first: Pod | None) -> None:
-        """So many Pods of the leaf are being tried; `next_tenant` ranks it anew."""
+        """So many Pods of the leaf are being tried; a rated row is ranked by `next_tenant`."""
         self._until_refresh -= pods
-        self._tried = tenant
         self._set_first(tenant, first)
-        for row, parent, _, cost in self._paths[tenant]:
+        for row, parent, siblings, cost in self._paths[tenant]:
             before = self._reached[parent] = self._attempts[row]
-            self._attempts[row] = before + pods * cost
+            self._attempts[row] = rank = before + pods * cost
+            if self._rated[row]:
+                self._tried = tenant
+            else:
+                siblings.put(row, rank)
 
     def _look_at(self, tenant: int) -> None:
         """Rank a tenant by what it uses now."""
         self._tried = -1
         for row, _, siblings, _ in self._paths[tenant]:
-            if self._ready[row]:
+            if self._ready[row] and self._rated[row]:
                 siblings.put(row, self._rank(row))
 
     def _rank(self, row: int) -> float:
+        if not self._rated[row]:
+            return self._attempts[row]
         leaf = row
         while not self._is_leaf[leaf]:
             if not self._children[leaf]:
@@ -272,22 +290,47 @@ class QueueTurns:
         used = self._queues.sums.used_rows[row]
         return any(_is_covered(line, used, requests) for line in guaranteed)
 
-    def _refresh(self) -> None:
+    def _keep_up(self) -> None:
+        """Learn if it is time; while one tenant waits alone, nobody asks for the next one."""
+        if self._until_refresh <= 0 or self._learnt != self._queues.version:
+            self._learn()
+
+    def _learn(self) -> None:
+        """What is guaranteed, and the rest that ranks are made of, as of now."""
+        self._until_refresh = max(LEAST_REFRESH, self._without_queue)
         shares = self._queues.shares()
-        self._shares = _by_row(shares.exact, shares.contended)
-        lines = [columns.tolist() for columns in self._queues.structure.lines]
-        self._guaranteed = [[] for _ in range(self._without_queue + 1)]
-        for row in np.flatnonzero(shares.guaranteed.any(axis=1)).tolist():
-            amounts = shares.guaranteed[row].tolist()
-            by_line = ([(c, amounts[c]) for c in line if amounts[c]] for line in lines)
-            self._guaranteed[row] = [line for line in by_line if line]
-        if any(self._targets):
+        self._learnt = self._queues.version
+        if self._learnt_from is not shares:
+            self._learnt_from = shares
+            self._shares = _by_row(shares.exact, shares.contended)
+            lines = [columns.tolist() for columns in self._queues.structure.lines]
+            self._guaranteed = [[] for _ in range(len(shares.guaranteed) + 1)]
+            for row in np.flatnonzero(shares.guaranteed.any(axis=1)).tolist():
+                amounts = shares.guaranteed[row].tolist()
+                by_line = ([(c, amounts[c]) for c in line if amounts[c]] for line in lines)
+                self._guaranteed[row] = [line for line in by_line if line]
+            self._rate()
+        if any(self._targets) and self._learnt == self._started:
             self._find_late(self.now())
+            self._rate()
+        self._unranked = self._unranked or any(self._rated)
+
+    def _rate(self) -> None:
+        """Find out where attempts alone do not make the rank."""
+        self._unranked = self._unranked or any(self._rated)
+        late = self._late
+        self._rated = [bool(some) or row in late for row, some in enumerate(self._shares)]
+        for row, links in enumerate(self._queues.structure.links):
+            if self._guaranteed[row]:
+                for link in links:
+                    self._rated[link] = True
+
+    def _rank_all(self) -> None:
+        self._unranked = False
         self._tried = -1
         for row in range(self._without_queue - 1, _ROOT - 1, -1):  # children come after parents
             if self._children[row]:
                 self._children[row].rerank(self._rank)
-        self._until_refresh = max(LEAST_REFRESH, self._without_queue)
 
     def _find_late(self, now: float) -> None:
         if now < self._next_look:
