@@ -12,6 +12,7 @@ import pytest
 from tests.core_harness import profile
 from tests.plugins.harness import PluginWorld, make
 
+from bayplan.cache.node_table import IntArray
 from bayplan.config import ConfigError
 from bayplan.explain.explanation import explain
 from bayplan.framework.cycle_state import CycleState
@@ -64,6 +65,13 @@ def test_scores_are_those_of_the_judge(seed: int) -> None:
         assert given[name] in near
         assert 0 <= given[name] <= 100
     assert given[min(cost, key=lambda name: cost[name])] == 100
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint32])
+def test_only_feasible_nodes_are_compared(dtype: type) -> None:
+    scores: IntArray = np.array([5, 2**28, 2**29, 2**31], dtype)
+    feasible = np.array([False, True, True, False])
+    assert DomainCost.normalizer.measure(scores, feasible) == (2**28, 2**28)
 
 
 @pytest.mark.parametrize("price", WRONG)
