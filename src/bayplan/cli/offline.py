@@ -78,6 +78,7 @@ def load(
     as_pending: str | None = None,
     feature_gates: Iterable[str] | None = None,
     kubeconfig: str | None = None,
+    losing: tuple[str, str] | None = None,
 ) -> tuple[LoadedCluster, Core]:
     """The cluster in the files, or the running cluster where there are none, loaded into a core.
 
@@ -98,7 +99,7 @@ def load(
         if any(isinstance(a, LoadArgs) for p in effective.profiles for a in p.plugin_args.values()):
             kinds = (*kinds, NODE_METRICS)
         if paths:
-            cluster = load_cluster(paths, profile, namespace, as_pending, kinds)
+            cluster = load_cluster(paths, profile, namespace, as_pending, kinds, losing)
         else:
             listed = live.objects(kubeconfig, kinds)
             cluster = listed_cluster(listed, profile, as_pending, kinds)

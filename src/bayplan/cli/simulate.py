@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -12,6 +13,7 @@ from bayplan.cli import offline, plugins
 from bayplan.cli.explain_text import some
 from bayplan.cli.offline import Output
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
+from bayplan.simulation.loss import Loss
 from bayplan.simulation.offline import judged
 from bayplan.simulation.simulate import ResourceUsage, Result, usage
 from bayplan.simulation.simulate import simulate as simulate_pods
@@ -30,25 +32,72 @@ def simulate(
     evict: Annotated[
         bool, typer.Option("--evict", help="Let Pods that would be evicted be gone from then on.")
     ] = False,
+    lose: Annotated[
+        str | None,
+        typer.Option(
+            "--lose",
+            metavar="LABEL=VALUE",
+            help="What if the nodes with this label were gone? Implies --evict.",
+        ),
+    ] = None,
 ) -> None:
     """Say where all pending Pods of a file would go, and who would be evicted for them.
 
     Each sees the Pods placed before it. Who would be evicted is still there
     for the next one, unless --evict is given: then all evictions together are
-    those that the file would cause.
+    those that the file would cause. With --lose, the Pods of lost nodes that
+    a controller makes again are pending, too.
     """
     with offline.reporting():
         cluster, core = offline.load(
-            file, config, plugin_dir, namespace, feature_gates=feature_gates
+            file,
+            config,
+            plugin_dir,
+            namespace,
+            feature_gates=feature_gates,
+            losing=None if lose is None else _label(lose),
         )
         before = usage(core)
-        placements = simulate_pods(core, judged(cluster, core), evict=evict)
+        placements = simulate_pods(core, judged(cluster, core), evict=evict or lose is not None)
+    loss = cluster.loss
+    if loss is not None:
+        for placement in placements:
+            if placement["pod"] in loss.pods:
+                placement["lost"] = loss.pods[placement["pod"]]
     offline.print_notes(cluster)
     if output is Output.TEXT:
+        if loss is not None:
+            _print_loss(offline.console(), loss, placements)
         _print(offline.console(), placements, before, usage(core))
-    else:
+    elif loss is None:
         offline.print_data(placements, output)
+    else:
+        lost = {"nodes": loss.nodes, "pods": loss.pods, "gone": loss.gone}
+        offline.print_data({"lost": msgspec.to_builtins(lost), "placements": placements}, output)
     offline.end(cluster, placements)
+
+
+def _label(text: str) -> tuple[str, str]:
+    label, equals, value = text.partition("=")
+    if not label or not equals:
+        raise typer.BadParameter("must be LABEL=VALUE", param_hint="--lose")
+    return label, value
+
+
+def _print_loss(console: Console, loss: Loss, placements: list[Result]) -> None:
+    lost = [placement for placement in placements if "lost" in placement]
+    back = sum(placement["node"] is not None for placement in lost)
+    console.print(
+        f"{len(loss.nodes)} nodes lost, {len(loss.pods) + len(loss.gone)} Pods with them: "
+        f"{back} come back, {len(loss.pods) - back} stay down, {len(loss.gone)} are gone\n",
+        style="bold",
+    )
+    if loss.gone:
+        table = Table("gone", "why", box=None, pad_edge=False)
+        for pod, why in sorted(loss.gone.items()):
+            table.add_row(pod, why)
+        console.print(table)
+        console.print()
 
 
 def _print(

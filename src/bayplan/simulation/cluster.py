@@ -33,6 +33,7 @@ from bayplan.simulation.defaults import set_defaults
 from bayplan.simulation.device_claims import make_claims
 from bayplan.simulation.file_kinds import READABLE
 from bayplan.simulation.files import ClusterFileError, Entry, Notes, Readable, read_entries
+from bayplan.simulation.loss import Loss, lose
 from bayplan.simulation.schema import UnusableError
 from bayplan.simulation.workloads import expand
 
@@ -51,11 +52,13 @@ class LoadedCluster:
             that what they refer to comes before them.
         notes: what is left out or doubtful.
         runs_on: the node of the Pod that is judged as if it were pending; "" for none.
+        loss: what was taken away of it; None for nothing.
     """
 
     objects: dict[Kind[object], list[Any]]
     notes: Notes
     runs_on: str = ""
+    loss: Loss | None = None
 
     @property
     def pending(self) -> list[Pod]:
@@ -70,6 +73,7 @@ def load_cluster(
     namespace: str = DEFAULT_NAMESPACE,
     as_pending: str | None = None,
     kinds: Iterable[Kind[object]] = (),
+    losing: tuple[str, str] | None = None,
 ) -> LoadedCluster:
     """Read cluster files.
 
@@ -80,9 +84,11 @@ def load_cluster(
         namespace: of the objects that name none.
         as_pending: namespace/name of a Pod that is judged as if it had no node yet.
         kinds: the kinds that plugins declare, in addition to `KINDS`.
+        losing: label and value of nodes that are taken away (`bayplan.simulation.loss`).
 
     Raises:
-        ClusterFileError: a file cannot be read, or there are neither Nodes nor Pods.
+        ClusterFileError: a file cannot be read, there are neither Nodes nor Pods, or no Node is to
+            be lost.
     """
     notes = Notes()
     watched = _watched(kinds)
@@ -96,7 +102,10 @@ def load_cluster(
             names = ", ".join(map(str, files))
             why = [*notes.lines(), f"{names}: there is neither a Node nor a Pod in it"]
             raise ClusterFileError("\n".join(why))
-        return _cluster(objects, notes, scheduler_name, as_pending, watched)
+        loss = None if losing is None else lose(objects, *losing)
+        cluster = _cluster(objects, notes, scheduler_name, as_pending, watched)
+        cluster.loss = loss
+        return cluster
 
 
 def listed_cluster(
