@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
+
+import structlog
 
 from bayplan.api.pod import Pod
 from bayplan.telemetry.histogram import exponential
@@ -26,6 +28,20 @@ Owner = tuple[str, str, str]
 
 K = TypeVar("K", str, Owner)
 V = TypeVar("V")
+
+log = structlog.get_logger("evictions")
+
+
+class MadeRoom(NamedTuple):
+    """Where others were evicted for a Pod.
+
+    Attributes:
+        nodes: the nodes; None where only a limit stood in the way.
+        at: when, by the clock of the audit.
+    """
+
+    nodes: Collection[str] | None
+    at: float
 
 
 class EvictionAudit:
@@ -56,8 +72,8 @@ class EvictionAudit:
             exponential(1, 2, 14),
         ).labels()
         self._clock = clock
-        self._nodes: OrderedDict[str, Collection[str] | None] = OrderedDict()
-        """By uid of each Pod that others were evicted for, where there was to be room."""
+        self._rooms: OrderedDict[str, MadeRoom] = OrderedDict()
+        """By uid of each Pod that others were evicted for."""
         self._left: OrderedDict[Owner, deque[float]] = OrderedDict()
         """By owner, when its Pods were evicted."""
         self.follows = False
@@ -67,11 +83,11 @@ class EvictionAudit:
     ) -> None:
         """See `bayplan.telemetry.instrument.Instrument.leaving`."""
         self.follows = True
-        if any(pod.uid in self._nodes for pod in preemptors):
+        if any(pod.uid in self._rooms for pod in preemptors):
             self._repeated.inc()
-        for pod in preemptors:
-            _remember(self._nodes, pod.uid, nodes)
         now = self._clock()
+        for pod in preemptors:
+            _remember(self._rooms, pod.uid, MadeRoom(nodes, now))
         for victim in victims:
             if victim.shape.owner[1]:
                 owner = _owner(victim)
@@ -81,16 +97,23 @@ class EvictionAudit:
 
     def bound(self, pod: Pod) -> None:
         """The Pod is bound."""
-        nodes = self._nodes.pop(pod.uid, None)
-        if nodes is not None and pod.node_name not in nodes:
+        room = self._rooms.pop(pod.uid, None)
+        if room is not None and room.nodes is not None and pod.node_name not in room.nodes:
             self._in_vain.inc()
+            log.info(
+                "Pod was bound elsewhere than where others were evicted for it",
+                pod=pod.key,
+                node=pod.node_name,
+                evicted_on=sorted(room.nodes),
+                seconds=round(self._clock() - room.at, 3),
+            )
         owner = _owner(pod)
         times = self._left.get(owner)
         if times:
             self._away.observe(self._clock() - times.popleft())
             if not times:
                 del self._left[owner]
-        self.follows = bool(self._nodes or self._left)
+        self.follows = bool(self._rooms or self._left)
 
 
 def _owner(pod: Pod) -> Owner:
