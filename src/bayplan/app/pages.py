@@ -10,10 +10,11 @@
 | ``/debug/dump`` | what SIGUSR2 logs |
 | ``/why?namespace=&pod=`` | why a Pod waits, or what became of it: `bayplan.explain.why` |
 | ``/why?namespace=&group=`` | the same of a group |
+| ``/plan`` | POST: what would become of Pods that are not there yet: `bayplan.explain.plan` |
 
 ``/debug`` is there while the configuration has ``enableProfiling``, the default. ``/why`` is for
-everybody who may get that Pod, or list Pods there; nodes, and Pods of others, are named to those
-who may list nodes.
+everybody who may get that Pod, or list Pods there, ``/plan`` for who may create Pods there; nodes,
+and Pods of others, are named to those who may list nodes.
 """
 
 from __future__ import annotations
@@ -157,9 +158,21 @@ def _dump(debugger: Debugger) -> Answer:
 
 def answer_pages(core: Core, questions: Questions, leader: Callable[[], str]) -> Pages:
     """The pages that the scheduling thread answers; ``leader`` names who leads, "" for nobody."""
+    answers = _Answers(core, questions, leader)
+    return {
+        "/why": Page(answers.why, asks=True),
+        "/plan": Page(answers.plan, ("POST",), asks=True),
+    }
 
-    def why(request: PageRequest) -> Answer:
-        from bayplan.explain.why import Why  # noqa: PLC0415  not loaded before somebody asks
+
+class _Answers:
+    """What they need is loaded when somebody asks."""
+
+    def __init__(self, core: Core, questions: Questions, leader: Callable[[], str]) -> None:
+        self._core, self._questions, self._leader = core, questions, leader
+
+    def why(self, request: PageRequest) -> Answer:
+        from bayplan.explain.why import Why  # noqa: PLC0415
 
         query = request.query
         namespace, pod, group = (query.get(what, "") for what in ("namespace", "pod", "group"))
@@ -170,22 +183,44 @@ def answer_pages(core: Core, questions: Questions, leader: Callable[[], str]) ->
         if not request.may(wanted):
             what = f"{wanted.verb} pods{pod and '/'}{pod} in the namespace {namespace}"
             return text(403, f"forbidden: may not {what}")
-        names = request.may(Attributes("list", "nodes"))
+        core, names = self._core, request.may(Attributes("list", "nodes"))
 
         def answered() -> dict[str, Any] | None:
             who = Why(core.world, core.profiles, core.placers, core.records, names=names)
             return who.of_pod(namespace, pod) if pod else who.of_group(namespace, group)
 
+        answer = self._asked(answered)
+        if answer is not None:
+            return answer
+        if group:
+            return text(404, f"there is no Pod of a group {namespace}/{group}")
+        return text(404, f"there is no Pod {namespace}/{pod}, and no attempt is remembered")
+
+    def plan(self, request: PageRequest) -> Answer:
+        from bayplan.explain import plan as planning  # noqa: PLC0415
+
+        core = self._core
         try:
-            answer = questions.ask(answered)
+            objects = planning.decoded(request.body)
+            for namespace in sorted({obj.key.partition("/")[0] for _, obj in objects}):
+                if not request.may(Attributes("create", "pods", namespace)):
+                    return text(403, f"forbidden: may not create pods in {namespace}")
+            names = request.may(Attributes("list", "nodes"))
+            parts = core.world, core.profiles, core.placers, objects
+            answer = self._asked(lambda: planning.plan(*parts, names=names))
+        except planning.PlanError as error:
+            return text(422, str(error))
+        assert answer is not None
+        return answer
+
+    def _asked(self, question: Callable[[], dict[str, Any] | None]) -> Answer | None:
+        """What the scheduling thread says; None where it has nothing to say."""
+        try:
+            answer = self._questions.ask(question)
         except BusyError as error:
             return text(429, str(error))
         if answer is None:
-            if group:
-                return text(404, f"there is no Pod of a group {namespace}/{group}")
-            return text(404, f"there is no Pod {namespace}/{pod}, and no attempt is remembered")
-        if not core.scheduler.active:
-            answer |= {"leads": False, "leader": leader()}
+            return None
+        if not self._core.scheduler.active:
+            answer |= {"leads": False, "leader": self._leader()}
         return Answer(200, msgspec.json.encode(answer), JSON)
-
-    return {"/why": Page(why, asks=True)}

@@ -43,13 +43,18 @@ def objects(
     try:
         http = Http(Connection.load(kubeconfig))
         for kind in kinds:
-            for data in _of_kind(http, kind):
+            for data in of_kind(http, kind):
                 yield kind, data
     except (ApiError, KubeconfigError) as error:
         plugins.unusable(error)
 
 
-def _of_kind(http: Http, kind: Kind[Any]) -> Iterator[msgspec.Raw]:
+def of_kind(http: Http, kind: Kind[Any]) -> Iterator[msgspec.Raw]:
+    """The objects of a kind; there are none where an optional kind cannot be had.
+
+    Raises:
+        ApiError: the API server does not give them.
+    """
     query: dict[str, str | int] = {"limit": PAGE}
     if kind.field_selector:
         query["fieldSelector"] = kind.field_selector

@@ -7,7 +7,6 @@ is read from the scheduler's port with the credentials of the user's kubeconfig.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -19,12 +18,9 @@ from rich.table import Table
 
 from bayplan.api import quantity
 from bayplan.api.kinds import JOB, JOB_SET, LEADER_WORKER_SET
-from bayplan.cli import live, offline, plugins
+from bayplan.cli import asking, live, offline, plugins
 from bayplan.cli.offline import Output
-from bayplan.client import kubeconfig as credentials
-from bayplan.client.connection import Connection
 from bayplan.client.errors import ApiError, NotFound
-from bayplan.client.http import Http
 from bayplan.client.kubeconfig import KubeconfigError
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
 
@@ -55,27 +51,12 @@ def why(
             metavar="POD|KIND/NAME",
         ),
     ],
-    server: Annotated[
-        str,
-        typer.Option(
-            help="URL of the scheduler's port, such as https://localhost:10259 after kubectl -n "
-            "kube-system port-forward deployment/bayplan 10259."
-        ),
-    ] = "https://localhost:10259",
+    server: asking.ServerOption = asking.SERVER,
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="The Pod's namespace.")
     ] = DEFAULT_NAMESPACE,
-    authority: Annotated[
-        Path | None,
-        typer.Option("--certificate-authority", help="Who has signed the port's certificate."),
-    ] = None,
-    insecure: Annotated[
-        bool,
-        typer.Option(
-            "--insecure-skip-tls-verify",
-            help="Do not check the port's certificate, such as one that the scheduler made itself.",
-        ),
-    ] = False,
+    authority: asking.AuthorityOption = None,
+    insecure: asking.InsecureOption = False,
     kubeconfig: live.KubeconfigOption = None,
     output: offline.OutputOption = Output.TEXT,
 ) -> None:
@@ -88,11 +69,8 @@ def why(
         namespace = kind
     path = f"/why?{urlencode({'namespace': namespace, **asked})}"
     try:
-        configuration, token_file = credentials.load(kubeconfig)
-        configuration.host, configuration.tls_server_name = server, None
-        configuration.verify_ssl = not insecure
-        configuration.ssl_ca_cert = None if authority is None else str(authority)
-        answer = msgspec.json.decode(Http(Connection(configuration, token_file)).get(path))
+        http = asking.connect(server, authority, kubeconfig, insecure=insecure)
+        answer = msgspec.json.decode(http.get(path))
     except NotFound as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(UNKNOWN) from None

@@ -132,8 +132,13 @@ class GroupExplainer:
             return verdict | {"message": _NONE_LEFT}
         framework = self._profiles[entry.profile]
         with deciding_group(self._placers, framework, group, pods) as decision:
-            render = _kubernetes if group.policy.words is Words.CONDITION else _label
-            return verdict | render(decision) | _room(decision.room, pods)
+            return verdict | outcome(decision)
+
+
+def outcome(decision: GroupDecision) -> Verdict:
+    """A decision in the words of the group: ``plan``, or ``message``, ``victims``, and so on."""
+    render = _kubernetes if decision.group.policy.words is Words.CONDITION else _label
+    return render(decision) | _room(decision.room, decision.pods)
 
 
 def _kubernetes(decision: GroupDecision) -> Verdict:

@@ -11,7 +11,7 @@ namespaces. All of it runs on the scheduling thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -156,16 +156,7 @@ class Why:
             if isinstance(value, dict):
                 self._hide_names(value, namespace)
             elif isinstance(value, str) and name not in ("sentence", "pod", "group", "name"):
-                words = value.split(" ")
-                answer[name] = " ".join(self._hidden(word, namespace) for word in words)
-
-    def _hidden(self, word: str, namespace: str) -> str:
-        name = word.strip(".,:;()[]\"'")
-        if self._world.cache.nodes.row(name) is not None:
-            return word.replace(name, "NODE")
-        if name in self._world.handlers.pods and not name.startswith(f"{namespace}/"):
-            return word.replace(name, "POD")
-        return word
+                answer[name] = without_names(self._world, value, (namespace,))
 
     # A Pod without a node
 
@@ -340,6 +331,20 @@ class Why:
                 found.append((short / asked[name], answer))
         found.sort(key=lambda one: one[0])
         return [answer for _, answer in found[:NEAREST]]
+
+
+def without_names(world: World, text: str, namespaces: Collection[str]) -> str:
+    """``text`` with NODE and POD for the names of nodes, and of Pods in other namespaces."""
+    return " ".join(_hidden(world, word, namespaces) for word in text.split(" "))
+
+
+def _hidden(world: World, word: str, namespaces: Collection[str]) -> str:
+    name = word.strip(".,:;()[]\"'")
+    if world.cache.nodes.row(name) is not None:
+        return word.replace(name, "NODE")
+    if name in world.handlers.pods and name.partition("/")[0] not in namespaces:
+        return word.replace(name, "POD")
+    return word
 
 
 def _free(nodes: NodeTable, resource: str) -> IntArray:

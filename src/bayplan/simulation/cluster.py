@@ -12,7 +12,15 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api.kinds import COMPOSITE_POD_GROUP, KINDS, KUBERNETES_POD_GROUP, NODE, POD, Kind
+from bayplan.api.kinds import (
+    COMPOSITE_POD_GROUP,
+    KINDS,
+    KUBERNETES_POD_GROUP,
+    NODE,
+    POD,
+    RESOURCE_CLAIM,
+    Kind,
+)
 from bayplan.api.pod import Pod
 from bayplan.simulation.admission import (
     Objects,
@@ -120,6 +128,37 @@ def listed_cluster(
         entries = (Entry(kind, msgspec.json.decode(data)) for kind, data in listed)
         objects = by_kind(usable(entries, notes))
         return _cluster(objects, notes, scheduler_name, as_pending, _watched(kinds))
+
+
+def manifest(
+    paths: Iterable[Path],
+    listed: Iterable[tuple[Kind[object], msgspec.Raw]],
+    namespace: str = DEFAULT_NAMESPACE,
+) -> tuple[list[Entry], Notes]:
+    """The objects of files, as the API server and controllers would make them in a cluster.
+
+    Args:
+        paths: as of `load_cluster`.
+        listed: what admission reads and the cluster has: classes and templates of claims.
+        namespace: of the objects that name none.
+
+    Raises:
+        ClusterFileError: a file cannot be read, or no Pods come of it.
+    """
+    notes, paths = Notes(), list(paths)
+    readable = Readable(READABLE)
+    files = [file for path in paths for file in _files(path)]
+    entries = [entry for file in files for entry in _read_file(file, readable, notes)]
+    notes.file = str(files[0]) if len(files) == 1 else ""
+    made = list(usable(expand(entries, notes), notes, namespace))
+    present = [Entry(kind, msgspec.json.decode(data)) for kind, data in listed]
+    objects = by_kind([*made, *present])
+    if not objects[POD]:
+        names = ", ".join(map(str, files))
+        raise ClusterFileError("\n".join([*notes.lines(), f"{names}: no Pods come of it"]))
+    claims = len(objects[RESOURCE_CLAIM])
+    _admit(objects, notes)
+    return [*made, *objects[RESOURCE_CLAIM][claims:]], notes
 
 
 def _watched(kinds: Iterable[Kind[object]]) -> tuple[Kind[object], ...]:
