@@ -9,7 +9,7 @@ Answers to kube-scheduler's ``pkg/scheduler/eventhandlers.go``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -94,6 +94,33 @@ class Handlers:
                     lambda obj: self._set_object(kind, obj),
                     lambda key: self._remove_object(kind, key),
                 )
+
+    @contextmanager
+    def supposing(self, objects: Sequence[tuple[Kind[Any], Any]]) -> Iterator[None]:
+        """Within it these objects are there, too: Pods without a node, last, and others.
+
+        None of them may be there already. They come and go without a word to Pods that wait.
+        """
+        entered: list[tuple[Kind[Any], Any]] = []
+        try:
+            for kind, obj in objects:
+                entered.append((kind, obj))
+                if kind is kinds.POD:
+                    self._set_pod(obj)
+                else:
+                    with self._regrouping(None, obj):
+                        self._cache.objects.set(kind, obj)
+            yield
+        finally:
+            for kind, obj in reversed(entered):
+                if kind is kinds.POD:
+                    self.pods.pop(obj.key, None)
+                    self._queue.delete(obj, bound=True)
+                    if obj.pod_group:
+                        self._cache.kubernetes_groups.remove(obj)
+                else:
+                    with self._regrouping(obj, None):
+                        self._cache.objects.remove(kind, obj.key)
 
     def _replace(
         self,

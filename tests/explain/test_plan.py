@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from tests.core_harness import Cluster, shown
 from tests.groups import group_cluster, members, pod_group
+from tests.queues import pods, queue, queue_cluster, used
 
 from bayplan.api.kinds import POD, POD_GROUP
 from bayplan.explain import plan as planning
@@ -89,6 +90,22 @@ def test_a_group_is_placed_as_a_whole_or_not_at_all() -> None:
     assert "3 of 4" in large["rejected"][0]["message"]
     assert too_few["rejected"][0]["message"].startswith("WaitingForMembers")
     assert fits["token"] != large["token"]
+
+
+def test_a_tenant_takes_back_what_is_guaranteed_and_is_held_by_its_limit() -> None:
+    cluster = small_cluster(queue_cluster())
+    cluster.add(queue("red", "red", guaranteed={"cpu": 2}, limit={"cpu": 3}), queue("blue", "blue"))
+    cluster.add(*pods("b", 7, "blue"))
+    cluster.run()
+    assert used(cluster, "blue") == 6000
+    waiting = cluster.core.world.queue.counts()
+    answer = ask(cluster, *pods("r", 4, "red"))
+    assert (answer["placed"], answer["evicted"]) == (3, 3)
+    assert {one["for"] for one in answer["evictedPods"]} == {"red/r-0", "red/r-1", "red/r-2"}
+    assert "limit" in answer["rejected"][0]["message"]
+    assert (used(cluster, "red"), used(cluster, "blue")) == (0, 6000)
+    assert cluster.core.world.queue.counts() == waiting
+    assert ask(cluster, *pods("r", 4, "red"))["token"] == answer["token"]
 
 
 def test_the_token_is_the_same_while_the_answer_is() -> None:

@@ -28,7 +28,6 @@ from bayplan.explain.explanation import eviction, gate_status
 from bayplan.explain.group import outcome
 from bayplan.explain.why import API_VERSION, NEAREST, Answer, without_names
 from bayplan.groups.placers import Placers
-from bayplan.inbox.messages import Changed, Removed
 from bayplan.profiles import Profiles
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.report.pods import cut_note
@@ -125,17 +124,10 @@ def plan(
         for kind, obj in objects
         if kind is not POD and world.cache.objects.get(kind, obj.key) is None
     ]
-    entered: list[Planned] = []
-    try:
-        for kind, obj in [*others, *((POD, pod) for pod in pods)]:
-            entered.append((kind, obj))
-            world.handlers.apply(Changed(kind, obj))
+    with world.handlers.supposing([*others, *((POD, pod) for pod in pods)]):
         planning = _Planning(world, profiles, placers)
         planning.run(pods)
         return planning.answer(pods, names=names)
-    finally:
-        for kind, obj in reversed(entered):
-            world.handlers.apply(Removed(kind, obj))
 
 
 def _check(world: World, profiles: Profiles, pod: Pod) -> None:
