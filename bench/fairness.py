@@ -1,6 +1,6 @@
 """`python -m bench.fairness`: how close tenants come to what they are entitled to, as figures.
 
-    python -m bench.fairness --minutes 20
+    python -m bench.fairness --minutes 20 --seeds 10
 
 A simulation with the scheduler's own code and a clock that is turned on. Each tenant always wants
 two thirds of the cluster, so all together want more than there is. Pods run for some minutes and
@@ -10,7 +10,9 @@ with Pods of 1 to 8 devices, so some need a whole node.
 
 Printed are, for each tenant, how far what it uses is from its share (mean and worst, in percent of
 the cluster, from the moment when it has had its share for the first time), how long that took, and
-for each scene how many Pods were evicted per GPU-hour that was used. ``PYTHONPATH`` of another
+for each scene how many Pods were evicted per GPU-hour that was used. A tenant that never had its
+share says so, and counts from its arrival. Each seed prints a line as soon as it has ended, and the
+figures of a scene are over all seeds. ``PYTHONPATH`` of another
 revision has that code measured; it needs no more of it than `bayplan.testing` and the report of
 queues.
 """
@@ -66,7 +68,8 @@ class Tenant:
 
     Attributes:
         waited: seconds from its arrival until it had its share; None before that.
-        deviations: from its share since then, as parts of the cluster.
+        deviations: from its share since then, as parts of the cluster; until then since its
+            arrival.
     """
 
     name: str
@@ -160,17 +163,23 @@ class Simulation:
             self.hours += amounts.used * STEP / 3600
             if tenant.waited is None and deviation <= self.scene.near:
                 tenant.waited = self.now - tenant.arrived
-            if tenant.waited is not None:
-                tenant.deviations.append(deviation)
+                tenant.deviations.clear()
+            tenant.deviations.append(deviation)
 
 
 def main(
     minutes: Annotated[float, typer.Option(help="Simulated minutes.")] = 20,
-    seed: Annotated[int, typer.Option(help="Of arrivals and runtimes.")] = 1,
+    seed: Annotated[int, typer.Option(help="The first one, of arrivals and runtimes.")] = 1,
+    seeds: Annotated[int, typer.Option(help="How many, one after the other.", min=1)] = 1,
 ) -> None:
     """Simulate, and print the figures."""
+    done: dict[str, list[Simulation]] = {scene.name: [] for scene in SCENES}
+    for one in range(seed, seed + seeds):
+        for scene in SCENES:
+            done[scene.name].append(_simulated(scene, minutes, one))
+            console.print(f"seed {one}, {scene.name}: {_summary(done[scene.name][-1:])}")
     for scene in SCENES:
-        _print(scene, _simulated(scene, minutes, seed))
+        _print(scene, done[scene.name])
 
 
 def _simulated(scene: Scene, minutes: float, seed: int) -> Simulation:
@@ -186,21 +195,36 @@ def _simulated(scene: Scene, minutes: float, seed: int) -> Simulation:
     return simulation
 
 
-def _print(scene: Scene, simulation: Simulation) -> None:
-    near = f"within {scene.near:.0%} after"
+def _print(scene: Scene, simulations: Sequence[Simulation]) -> None:
+    near = f"within {scene.near:.0%} after: mean, worst"
     table = Table("tenant", "weight", near, "mean deviation", "worst", box=None)
-    for tenant in simulation.tenants.values():
-        deviations = np.array(tenant.deviations or [np.nan])
-        waited = "never" if tenant.waited is None else f"{tenant.waited:.0f} s"
+    for runs in zip(*(one.tenants.values() for one in simulations), strict=True):
+        deviations = np.concatenate([tenant.deviations for tenant in runs])
         mean, worst = f"{deviations.mean():.1%}", f"{deviations.max():.1%}"
-        table.add_row(tenant.name, str(tenant.weight), waited, mean, worst)
-    every = np.concatenate([tenant.deviations for tenant in simulation.tenants.values()])
-    console.print(scene.name)
+        table.add_row(runs[0].name, str(runs[0].weight), _waited(runs), mean, worst)
+    console.print(f"{scene.name}; {len(simulations)} seeds")
     console.print(table)
-    rate = simulation.evicted / simulation.hours
-    console.print(
-        f"all: {every.mean():.1%} mean, {every.max():.1%} worst; {simulation.evicted} Pods evicted "
-        f"in {simulation.hours:.0f} GPU-hours: {rate:.2f} an hour\n"
+    console.print(f"all: {_summary(simulations)}\n")
+
+
+def _waited(runs: Sequence[Tenant]) -> str:
+    """Mean and worst of those that had their share, and how many never had."""
+    waited = [tenant.waited for tenant in runs if tenant.waited is not None]
+    texts = [f"{np.mean(waited):.0f} s, {max(waited):.0f} s"] if waited else []
+    if never := len(runs) - len(waited):
+        texts.append(f"never in {never} of {len(runs)}")
+    return "; ".join(texts)
+
+
+def _summary(simulations: Sequence[Simulation]) -> str:
+    tenants = [list(one.tenants.values()) for one in simulations]
+    every = np.concatenate([tenant.deviations for some in tenants for tenant in some])
+    evicted = sum(one.evicted for one in simulations)
+    hours = sum(one.hours for one in simulations)
+    return (
+        f"{every.mean():.1%} mean, {every.max():.1%} worst; last tenant: "
+        f"{_waited([some[-1] for some in tenants])}; {evicted} Pods evicted "
+        f"in {hours:.0f} GPU-hours: {evicted / hours:.2f} an hour"
     )
 
 
