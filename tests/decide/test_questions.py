@@ -13,11 +13,11 @@ from tests.properties import length
 from tests.queues import name_space, queue, queues_profile
 
 from bayplan.app.assembly import make_profiles
+from bayplan.app.follow import NoEvents
 from bayplan.config import parse_config
 from bayplan.decide.deciding import deciding
 from bayplan.engine.registry import Registry
 from bayplan.profiles import Profiles
-from bayplan.simulation.offline import NoEvents
 from bayplan.telemetry.instrument import Instrument
 from bayplan.testing import PROFILE, PodBuilder, make_node, make_pod
 

@@ -110,6 +110,7 @@ COMMANDS = {
     "explain": ("explain",),
     "simulate": ("simulate",),
     "queues": ("queues",),
+    "view": ("view",),
     "controllers": ("controllers",),
     "config check": ("config", "check"),
     "config show": ("config", "show"),

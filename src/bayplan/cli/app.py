@@ -10,7 +10,17 @@ from typer.core import TyperGroup
 
 from bayplan import __version__
 
-COMMANDS = ("run", "controllers", "why", "plan", "explain", "simulate", "queues", "config")
+COMMANDS = (
+    "run",
+    "controllers",
+    "why",
+    "plan",
+    "view",
+    "explain",
+    "simulate",
+    "queues",
+    "config",
+)
 """Each is a module of `bayplan.cli` with an `app`."""
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core, Ports, build
+from bayplan.app.follow import NoEvents
 from bayplan.cache.node_load import NodeLoads, of_node_metrics
 from bayplan.config import EffectiveConfig
 from bayplan.engine.registry import Registry
@@ -20,13 +21,6 @@ from bayplan.inbox.messages import Replaced
 from bayplan.simulation.cluster import LoadedCluster
 from bayplan.simulation.file_kinds import NODE_METRICS
 from bayplan.simulation.name_order import NameOrder
-
-
-class NoEvents:
-    """Drops every event."""
-
-    def event(self, *_: object) -> None:
-        """See `bayplan.framework.handle.EventRecorder`."""
 
 
 def offline_core(cluster: LoadedCluster, config: EffectiveConfig, registry: Registry) -> Core:

@@ -1,0 +1,164 @@
+"""``bayplan view``: the cluster as a page, as text or as columns.
+
+The picture comes from files, or from the API server with the user's credentials, and follows it.
+``why`` on click is the running scheduler's own answer where ``--server`` says where that is; else
+it is judged here, by ``--config``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+import typer
+
+from bayplan.app.follow import Follower
+from bayplan.app.sources import Sources
+from bayplan.cli import asking, live, offline, plugins
+from bayplan.cli.view_text import print_bays
+from bayplan.client.errors import ApiError, NotFound
+from bayplan.client.kubeconfig import KubeconfigError
+from bayplan.config import ConfigError
+from bayplan.simulation.checks import DEFAULT_NAMESPACE
+from bayplan.simulation.name_order import NameOrder
+from bayplan.view.board import Board
+from bayplan.view.columns import LEVELS
+from bayplan.view.session import Session, is_loopback
+
+T = TypeVar("T")
+
+NOT_INSTALLED = 'the page needs starlette and uvicorn: pip install "bayplan[view]"'
+
+app = typer.Typer(add_completion=False)
+
+
+class Output(StrEnum):
+    """What is printed in place of serving a page."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@app.command()
+def view(
+    file: offline.FileOrClusterOption = None,
+    server: Annotated[
+        str,
+        typer.Option(
+            help="URL of the running scheduler's port, such as https://localhost:10259: it says "
+            "why a Pod waits. Without it that is judged here, by --config."
+        ),
+    ] = "",
+    authority: asking.AuthorityOption = None,
+    insecure: asking.InsecureOption = False,
+    kubeconfig: live.KubeconfigOption = None,
+    config: plugins.ConfigOption = None,
+    plugin_dir: plugins.PluginDirOption = None,
+    feature_gates: plugins.FeatureGatesOption = None,
+    namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
+    level: Annotated[
+        list[str],
+        typer.Option(help="Node label that divides the nodes, the widest first; may be repeated."),
+    ] = list(LEVELS),  # noqa: B006 - typer copies it
+    address: Annotated[str, typer.Option(help="Loopback address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 for one that is free.", min=0, max=65535)] = 0,
+    output: Annotated[
+        Output | None, typer.Option("--output", "-o", help="Print it, and serve no page.")
+    ] = None,
+) -> None:
+    """Show nodes, Pods, what waits and why, and Queues: as a page, as text or as columns.
+
+    The address that is printed is good for one browser, once.
+    """
+    if output is None:
+        try:
+            from bayplan.view import server as serving  # noqa: PLC0415 - an extra
+        except ModuleNotFoundError as error:
+            if error.name not in ("starlette", "uvicorn"):
+                raise
+            plugins.unusable(NOT_INSTALLED)
+        if not is_loopback(address):
+            plugins.unusable(f"--address {address} is no loopback address: others could look")
+    with offline.reporting():
+        if file or output is not None:
+            cluster, core = offline.load(
+                file, config, plugin_dir, namespace, None, feature_gates, kubeconfig
+            )
+            offline.print_notes(cluster)
+            board = Board(core, _alone(), level)
+            source = ", ".join(map(str, file or ()))
+        else:
+            sources = Sources(
+                config, tuple(plugin_dir or ()), feature_gates=tuple(feature_gates or ())
+            )
+            board, source = _followed(sources, kubeconfig, level), "the API server"
+    if output is Output.TEXT:
+        print_bays(offline.console(), board.document())
+    elif output is Output.JSON:
+        typer.echo(msgspec.json.encode(board.document()))
+    else:
+        why = board.why
+        if server:
+            why = _asked(server, authority, kubeconfig, insecure=insecure)
+            source += f"; the scheduler at {server} says why"
+        try:
+            listening = serving.bound(address, port)
+        except OSError as error:
+            plugins.unusable(f"{address}:{port}: {error.strerror or error}")
+        session = Session(address, listening.getsockname()[1])
+        typer.echo(
+            f"{session.url}\nThe address lets one browser in, once. Ctrl-C ends it.", err=False
+        )
+        serving.run(serving.application(board, session, why, source), listening)
+
+
+def _alone() -> Any:
+    """A core of files belongs to whoever holds a lock: nothing happens to the core by itself."""
+    lock = threading.Lock()
+
+    def ask(answer: Callable[[], T]) -> T:
+        with lock:
+            return answer()
+
+    return ask
+
+
+def _followed(sources: Sources, kubeconfig: str | None, level: list[str]) -> Board:
+    registry, effective = plugins.load(sources, elects=False)
+    try:
+        follower = Follower(effective, registry, kubeconfig, NameOrder())
+        follower.start()
+    except ConfigError as error:
+        plugins.unusable(ConfigError(error.errors, str(sources.config or "")))
+    except (ApiError, KubeconfigError) as error:
+        plugins.unusable(error)
+    return Board(follower.core, follower.ask, level)
+
+
+def _asked(
+    server: str, authority: Path | None, kubeconfig: str | None, *, insecure: bool
+) -> Callable[..., dict[str, Any] | None]:
+    """The scheduler's port says why, to the user of the kubeconfig."""
+    from bayplan.view.server import RefusedError  # noqa: PLC0415 - an extra
+
+    try:
+        http = asking.connect(server, authority, kubeconfig, insecure=insecure)
+    except KubeconfigError as error:
+        plugins.unusable(error)
+
+    def why(namespace: str, name: str, *, group: bool) -> dict[str, Any] | None:
+        query = {"namespace": namespace, "group" if group else "pod": name}
+        try:
+            answer: dict[str, Any] = msgspec.json.decode(http.get(f"/why?{urlencode(query)}"))
+        except NotFound:
+            return None
+        except (ApiError, msgspec.DecodeError) as error:
+            raise RefusedError(502, f"the scheduler does not answer: {error}") from None
+        return answer
+
+    return why

@@ -1,0 +1,216 @@
+"""Board: columns that follow a cluster, and answers to questions.
+
+The world belongs to one thread, which ``ask`` runs a function on and waits for its result. All else
+runs on the threads of whoever asks: columns are made and encoded there, once for all readers.
+"""
+
+from __future__ import annotations
+
+import gzip
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from bayplan.api import quantity
+from bayplan.api.pod import Pod
+from bayplan.cache.requests import pod_requests
+from bayplan.decide.deciding import deciding
+from bayplan.engine.faults import AttemptFault
+from bayplan.explain.explanation import gate_status
+from bayplan.explain.why import Why
+from bayplan.groups.placers import Placers
+from bayplan.profiles import Profiles
+from bayplan.report.records import Records
+from bayplan.view.columns import LEVELS, Bays, take
+from bayplan.world import World
+
+T = TypeVar("T")
+Answer = dict[str, Any]
+
+SECONDS = 0.5
+"""Between two looks at the world."""
+DELTAS = 120
+"""Changes that are remembered: whoever has missed more reads all columns again."""
+
+
+class Ask(Protocol):
+    """Runs a function on the thread that the world belongs to."""
+
+    def __call__(self, answer: Callable[[], T]) -> T:
+        """What ``answer`` returns."""
+
+
+class Owned(Protocol):
+    """The parts of a `bayplan.app.assembly.Core`, for use on its own thread alone."""
+
+    @property
+    def world(self) -> World: ...  # noqa: D102
+    @property
+    def profiles(self) -> Profiles: ...  # noqa: D102
+    @property
+    def placers(self) -> Placers: ...  # noqa: D102
+    @property
+    def records(self) -> Records: ...  # noqa: D102
+
+
+class Board:
+    """See the module's docstring. Any thread.
+
+    Args:
+        core: what is asked.
+        ask: how.
+        levels: see `Bays`.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        core: Owned,
+        ask: Ask,
+        levels: Sequence[str] = LEVELS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._core, self._ask, self._levels, self._clock = core, ask, levels, clock
+        self._lock = threading.Lock()
+        self._bays = Bays(levels)
+        self._looked = float("-inf")
+        self._generation = 0
+        self._oldest = 0
+        """The generation that the first of the deltas leads away from."""
+        self._deltas: deque[bytes] = deque()
+        self._packed: tuple[int, bytes] = -1, b""
+
+    def look(self) -> int:
+        """Take in what has changed, at most every `SECONDS`; returns the generation."""
+        with self._lock:
+            now = self._clock()
+            if now - self._looked >= SECONDS:
+                core = self._core
+                sources = core.profiles.load_sources()
+                self._update(self._ask(lambda: take(core.world, sources)))
+                self._looked = now
+            return self._generation
+
+    def _update(self, taken: Any) -> None:
+        if self._bays.worn:
+            self._bays = Bays(self._levels)
+            self._generation += 1
+            self._oldest = self._generation + 1
+            self._deltas.clear()
+        if not (delta := self._bays.update(taken)):
+            return
+        self._generation += 1
+        self._deltas.append(msgspec.json.encode({"generation": self._generation, **delta}))
+        if len(self._deltas) > DELTAS:
+            self._deltas.popleft()
+        self._oldest = self._generation - len(self._deltas)
+
+    def document(self) -> Answer:
+        """All columns, and their ``generation``."""
+        self.look()
+        with self._lock:
+            return {**self._bays.document(), "generation": self._generation}
+
+    def packed(self) -> bytes:
+        """The same as gzipped JSON."""
+        self.look()
+        with self._lock:
+            if self._packed[0] != self._generation:
+                document = {**self._bays.document(), "generation": self._generation}
+                data = gzip.compress(msgspec.json.encode(document), 6, mtime=0)
+                self._packed = self._generation, data
+            return self._packed[1]
+
+    def since(self, generation: int) -> list[bytes] | None:
+        """The deltas that come after ``generation``; None where all columns have to be read."""
+        with self._lock:
+            if not self._oldest <= generation <= self._generation:
+                return None
+            return list(self._deltas)[generation - self._oldest :]
+
+    # Questions
+
+    def why(self, namespace: str, name: str, *, group: bool) -> Answer | None:
+        """As the scheduler's own page ``/why``: of a Pod or a group; None where there is none."""
+        core = self._core
+
+        def answer() -> Answer | None:
+            who = Why(core.world, core.profiles, core.placers, core.records, names=True)
+            return who.of_group(namespace, name) if group else who.of_pod(namespace, name)
+
+        return self._ask(answer)
+
+    def why_not(self, key: str) -> Answer | None:
+        """What stands against each node for the Pod ``key``; None where there is no such Pod.
+
+        Returns:
+            ``rejected``: plugin, reasons, number of nodes; ``node``: by row of the columns, which
+                of these rejects the node, -1 for none; ``message``: what is said of the Pod.
+        """
+        self.look()
+        verdict = self._ask(lambda: self._why_not(key))
+        if verdict is None:
+            return None
+        answer, nodes = verdict
+        with self._lock:
+            rows = self._bays.node_rows
+            column = [-1] * (max(rows.values(), default=-1) + 1)
+            for number, names in enumerate(nodes):
+                for name in names:
+                    if name in rows:
+                        column[rows[name]] = number
+        return answer | {"node": column}
+
+    def _why_not(self, key: str) -> tuple[Answer, list[list[str]]] | None:
+        """The answer, and by rejection the names of nodes."""
+        core = self._core
+        pod = core.world.handlers.pods.get(key)
+        if pod is None:
+            return None
+        framework = core.profiles.get(pod.spec.scheduler_name) or next(iter(core.profiles.values()))
+        answer: Answer = {"pod": key, "profile": framework.name, "rejected": []}
+        gate = gate_status(framework, pod)
+        if gate is not None:
+            return answer | {"message": f"{gate.plugin}: {gate.message}"}, []
+        try:
+            with deciding(core.placers, framework, pod, detailed=True) as decision:
+                diagnosis = decision.detail.diagnosis if decision.detail else None
+                if decision.placement is None and decision.rejection is not None:
+                    diagnosis = decision.rejection.diagnosis
+                    answer["message"] = decision.rejection.message
+        except AttemptFault as fault:
+            return answer | {"message": str(fault)}, []
+        nodes: list[list[str]] = []
+        groups = [] if diagnosis is None else diagnosis.groups()
+        for status, rows in sorted(groups, key=lambda group: -len(group[1])):
+            one = {"plugin": status.plugin, "reasons": list(status.reasons), "nodes": len(rows)}
+            answer["rejected"].append(one)
+            assert diagnosis is not None
+            nodes.append([name for row in rows.tolist() if (name := diagnosis.nodes.names[row])])
+        return answer, nodes
+
+    def node(self, name: str) -> Answer | None:
+        """The Pods of a node, with what they request; None where there is no such node."""
+        return self._ask(lambda: self._node(name))
+
+    def _node(self, name: str) -> Answer | None:
+        table = self._core.world.cache.nodes
+        row = table.row(name)
+        if row is None:
+            return None
+        pods = sorted(table.pods[row].values(), key=lambda pod: pod.key)
+        return {"node": name, "pods": [_on_node(pod) for pod in pods]}
+
+
+def _on_node(pod: Pod) -> Mapping[str, Any]:
+    amounts = {name: n for name, n in sorted(pod_requests(pod).amounts.items()) if n}
+    return {
+        "pod": pod.key,
+        "priority": pod.priority,
+        "terminating": pod.deleted is not None,
+        "requests": {name: quantity.shown(name, amount) for name, amount in amounts.items()},
+    }

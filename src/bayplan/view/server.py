@@ -1,0 +1,249 @@
+"""Server: the page over HTTP, on a loopback address.
+
+| path | |
+|---|---|
+| ``/`` and ``/static/`` | the page; these files say nothing of the cluster and need no cookie |
+| ``POST /session`` | the token in exchange for the cookie |
+| ``/bays`` | all columns, gzipped (`bayplan.view.columns`) |
+| ``/changes?since=G`` | server-sent events: deltas; ``reset`` where some are forgotten |
+| ``/why?namespace=&pod=`` or ``&group=`` | as on the scheduler's port (docs/why.md) |
+| ``/why-not?pod=NS/NAME`` | what stands against each node |
+| ``/node?name=`` | the Pods of a node |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import msgspec
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bayplan.view.board import SECONDS, Board
+from bayplan.view.session import HEADERS, Session
+
+STATIC = Path(__file__).parent / "static"
+TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+LONGEST_BODY = 1024
+"""Bytes of a POST: a token."""
+PAGES_OPEN = 100
+"""Connections at once; more are told to come later (503)."""
+KEEP_ALIVE_SECONDS = 15.0
+"""After so long without a change a stream says that it is still there."""
+
+Answer = dict[str, Any]
+
+
+class RefusedError(Exception):
+    """The question is not answered; the text says why."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Why(Protocol):
+    """Who says why a Pod or group waits: the scheduler that runs, or the page's own judgement."""
+
+    def __call__(self, namespace: str, name: str, *, group: bool) -> Answer | None:
+        """As of `bayplan.view.board.Board.why`; raises `RefusedError`."""
+
+
+def application(board: Board, session: Session, why: Why, source: str) -> ASGIApp:
+    """The page.
+
+    Args:
+        board: what is shown.
+        session: who may look.
+        why: who says why a Pod waits.
+        source: in words, where the picture comes from and who answers.
+    """
+    answers = _Answers(board, session, why, source)
+    files = {file.name: file for file in STATIC.iterdir() if file.suffix in TYPES}
+
+    def static(request: Request) -> Response:
+        file = files.get(request.path_params.get("name", "index.html"))
+        if file is None:
+            raise HTTPException(404)
+        return Response(file.read_bytes(), media_type=TYPES[file.suffix])
+
+    app = Starlette(
+        routes=[
+            Route("/", static),
+            Route("/static/{name}", static),
+            Route("/session", answers.session, methods=["POST"]),
+            Route("/bays", answers.bays),
+            Route("/changes", answers.changes),
+            Route("/why", answers.why),
+            Route("/why-not", answers.why_not),
+            Route("/node", answers.node),
+        ]
+    )
+    return _Guard(app, session)
+
+
+class _Guard:
+    """Lets in whom `Session` knows, and puts `HEADERS` on every answer."""
+
+    def __init__(self, app: ASGIApp, session: Session) -> None:
+        self._app, self._session = app, session
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                more = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                message["headers"] = [*message["headers"], *more]
+            await send(message)
+
+        request = Request(scope)
+        refusal: Response | None = None
+        if why := self._session.refusal(request.headers):
+            refusal = PlainTextResponse(f"{why}\n", 403)
+        elif not _is_open(request.url.path):
+            cookie = request.cookies.get(self._session.cookie_name)
+            if not self._session.knows(cookie):
+                text = "open the address that bayplan view has printed\n"
+                refusal = PlainTextResponse(text, 401)
+        await (refusal or self._app)(scope, receive, guarded)
+
+
+def _is_open(path: str) -> bool:
+    return path in ("/", "/session") or path.startswith("/static/")
+
+
+class _Answers:
+    def __init__(self, board: Board, session: Session, why: Why, source: str) -> None:
+        self._board, self._session, self._why, self._source = board, session, why, source
+
+    async def session(self, request: Request) -> Response:
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > LONGEST_BODY:
+                raise HTTPException(413)
+        cookie = self._session.exchange(body.decode("utf-8", "replace"))
+        if cookie is None:
+            return PlainTextResponse("the address is used already, or wrong\n", 403)
+        response = Response(status_code=204)
+        response.set_cookie(self._session.cookie_name, cookie, httponly=True, samesite="strict")
+        return response
+
+    async def bays(self, _: Request) -> Response:
+        data = await run_in_threadpool(self._board.packed)
+        headers = {"content-encoding": "gzip", "x-bayplan-source": quote(self._source)}
+        return Response(data, media_type="application/json", headers=headers)
+
+    async def changes(self, request: Request) -> Response:
+        since = request.query_params.get("since", "")
+        if not since.isdecimal():
+            raise HTTPException(400, "since must be a generation")
+        return StreamingResponse(self._events(int(since)), media_type="text/event-stream")
+
+    async def _events(self, generation: int) -> AsyncIterator[bytes]:
+        silent = 0.0
+        yield b": here\n\n"
+        while True:
+            present = await run_in_threadpool(self._board.look)
+            deltas = self._board.since(generation)
+            if deltas is None:
+                yield b"event: reset\ndata: \n\n"
+                return
+            for delta in deltas:
+                yield b"data: %b\n\n" % delta
+            silent = 0.0 if deltas else silent + SECONDS
+            if silent >= KEEP_ALIVE_SECONDS:
+                silent = 0.0
+                yield b": still here\n\n"
+            generation = present
+            await asyncio.sleep(SECONDS)
+
+    async def why(self, request: Request) -> Response:
+        query = request.query_params
+        namespace, pod, group = (query.get(key, "") for key in ("namespace", "pod", "group"))
+        if not namespace or bool(pod) == bool(group):
+            raise HTTPException(400, "namespace, and pod or group, are needed")
+        try:
+            answer = await run_in_threadpool(self._why, namespace, pod or group, group=bool(group))
+        except RefusedError as error:
+            return PlainTextResponse(f"{error}\n", error.status)
+        return _json(answer, f"nothing is known of {namespace}/{pod or group}")
+
+    async def why_not(self, request: Request) -> Response:
+        key = request.query_params.get("pod", "")
+        return await self._asked(self._board.why_not, key, f"there is no Pod {key} any more")
+
+    async def node(self, request: Request) -> Response:
+        name = request.query_params.get("name", "")
+        return await self._asked(self._board.node, name, f"there is no node {name} any more")
+
+    async def _asked(
+        self, ask: Callable[[str], Answer | None], name: str, missing: str
+    ) -> Response:
+        return _json(await run_in_threadpool(ask, name), missing)
+
+
+def _json(answer: Answer | None, missing: str) -> Response:
+    if answer is None:
+        return PlainTextResponse(f"{missing}\n", 404)
+    return Response(msgspec.json.encode(answer), media_type="application/json")
+
+
+def bound(address: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0 for any.
+
+    Raises:
+        OSError: it is taken, or there is no such address.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((address, port))
+        listening.listen()
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def server(app: ASGIApp) -> uvicorn.Server:
+    """A server for ``app``, ready to `run` on sockets."""
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=PAGES_OPEN,
+        timeout_graceful_shutdown=1,
+    )
+    return uvicorn.Server(config)
+
+
+def run(app: ASGIApp, listening: socket.socket) -> None:
+    """Serve until SIGINT or SIGTERM."""
+    with contextlib.suppress(KeyboardInterrupt):
+        server(app).run(sockets=[listening])

@@ -1,0 +1,195 @@
+"""The cluster as columns: what stands where, and what a change tells a reader."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core_harness import Cluster
+from tests.queues import name_space, queue, queue_cluster
+from tests.queues import pod as tenant_pod
+from tests.view.support import GPU, RACK, ZONE, cluster, patched, updated
+
+from bayplan.api.kinds import NODE, POD
+from bayplan.inbox.messages import Changed
+from bayplan.testing import make_node, make_pod
+from bayplan.view import columns
+from bayplan.view.columns import NONE, Bays, Sight, take
+
+
+def document(made: Cluster, *args: Any) -> dict[str, Any]:
+    bays = Bays(*args)
+    updated(bays, made)
+    return bays.document()
+
+
+def tenants(node: str, *names: str) -> Cluster:
+    """One node, and a Queue with two CPUs for each namespace."""
+    made = queue_cluster()
+    made.add(make_node(node).capacity(cpu="8", pods=10))
+    for name in names:
+        made.add(queue(name, name, guaranteed={"cpu": "2"}))
+        name_space(made, name)
+    return made
+
+
+def test_nodes_stand_in_the_order_of_domains_and_then_of_names_as_people_count() -> None:
+    made = cluster()
+    made.add(make_node("n11").label(ZONE, "b"))
+    made.add(make_node("lost"))
+    bays = document(made)
+    assert bays["nodes"]["name"] == ["n1", "n2", "n10", "n11", "lost"]
+    texts = bays["texts"]
+    zones = [texts[i] for i in bays["nodes"][f"domain/{ZONE}"]]
+    assert zones == ["a", "a", "b", "b", ""]
+    bays = document(made, (RACK,))
+    assert bays["nodes"]["name"] == ["n1", "n10", "n2", "lost", "n11"]
+
+
+def test_a_node_has_what_it_offers_what_its_pods_request_its_taints_and_its_price() -> None:
+    made = Cluster()
+    node = make_node("n1").capacity({GPU: "2"}, cpu="4", memory="8Gi", pods=10)
+    node = node.taint("team", "red", "NoSchedule").annotation("bayplan.dev/hourly-price", "0.25")
+    made.add(node.unschedulable())
+    made.add(make_pod("p").req({GPU: "1"}, cpu="500m").node("n1"))
+    bays = document(made)
+    row = {name: column[0] for name, column in bays["nodes"].items()}
+    assert row["allocatable/cpu"] == 4000
+    assert row["requested/cpu"] == 500
+    assert row["allocatable/memory"] == 8 * 2**30
+    assert (row[f"allocatable/{GPU}"], row[f"requested/{GPU}"]) == (2, 1)
+    assert (row["allocatable/pods"], row["requested/pods"]) == (10, 1)
+    assert row["price"] == 0.25
+    assert row["unschedulable"] == 1
+    assert bays["texts"][row["taints"]] == "team=red:NoSchedule"
+    [requests] = bays["requests"]
+    assert requests == {"cpu": 500, GPU: 1}
+
+
+def test_pods_that_wait_have_what_was_said_of_them() -> None:
+    said = "0/3 nodes are available: 3 Insufficient cpu."
+    made = cluster()
+    made.add(make_pod("told").condition("PodScheduled", "False", message=said).priority(3))
+    made.add(make_pod("grouped").pod_group("train"))
+    bays = document(made)
+    pending, texts = bays["pending"], bays["texts"]
+    told, big, grouped = (
+        pending["name"].index(f"{n}") for n in ("default/told", "shop/big", "default/grouped")
+    )
+    assert texts[pending["message"][told]] == said
+    assert pending["priority"][told] == 3
+    assert texts[pending["message"][big]] == ""
+    assert bays["requests"][pending["requests"][big]]["cpu"] == 5000
+    assert texts[pending["group"][grouped]] == "default/train"
+
+
+def test_queues_have_their_amounts_and_pods_name_theirs() -> None:
+    made = tenants("n1", "red")
+    made.add(tenant_pod("a", "red", cpu="1").node("n1"))
+    bays = document(made)
+    [red] = [one for one in bays["queues"] if one["queue"] == "red"]
+    assert red["resources"]["cpu"]["guaranteed"] == 2000
+    assert red["resources"]["cpu"]["used"] == 1000
+    assert bays["texts"][bays["pods"]["queue"][0]] == "red"
+
+
+def test_the_same_cluster_gives_the_same_bytes_however_it_was_told() -> None:
+    made, other = cluster(), Cluster()
+    world = made.core.world
+    nodes = [Changed(NODE, info.node) for info in world.cache.nodes]
+    pods = [Changed(POD, pod) for pod in world.handlers.pods.values()]
+    other.tell(*reversed(pods), *reversed(nodes))
+    assert msgspec.json.encode(document(made)) == msgspec.json.encode(document(other))
+
+
+def test_a_row_keeps_its_place_and_an_empty_one_is_used_again() -> None:
+    made, bays = cluster(), Bays()
+    updated(bays, made)
+    made.remove(make_node("n2"))
+    delta = updated(bays, made)
+    assert delta["nodes"]["name"] == [[1], [""]]
+    made.add(make_node("n0").capacity(cpu="4", memory="8Gi", pods=10))
+    delta = updated(bays, made)
+    assert delta["nodes"]["name"] == [[1], ["n0"]]
+    assert bays.document()["nodes"]["name"] == ["n1", "n0", "n10"]
+
+
+def test_a_pod_that_is_bound_costs_a_few_hundred_bytes_and_nothing_costs_none() -> None:
+    made, bays = cluster(), Bays()
+    updated(bays, made)
+    made.add(make_pod("web-3").namespace("shop").req(cpu="1", memory="1Gi").node("n1"))
+    delta = updated(bays, made)
+    assert len(msgspec.json.encode(delta)) < 300
+    assert updated(bays, made) == {}
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["pod", "pending", "gone", "node", "lost"]), st.integers(0, 5)),
+    max_size=12,
+)
+
+
+@given(STEPS)
+def test_a_reader_of_all_changes_has_what_a_new_reader_gets(steps: list[tuple[str, int]]) -> None:
+    made, bays = cluster(), Bays()
+    updated(bays, made)
+    reader = copy.deepcopy(bays.document())
+    for what, number in steps:
+        if what == "node":
+            made.add(make_node(f"x{number}").capacity(cpu="4", pods=10).label(ZONE, "c"))
+        elif what == "lost":
+            if made.core.world.cache.node(f"x{number}") is not None:
+                made.remove(make_node(f"x{number}"))
+        elif what == "gone":
+            made.remove(make_pod(f"p{number}"))
+        else:
+            pod = make_pod(f"p{number}").req(cpu="1")
+            key = f"default/p{number}"
+            if key not in made.core.world.handlers.pods:
+                made.add(pod.node("n1") if what == "pod" else pod)
+        patched(reader, copy.deepcopy(updated(bays, made)))
+    assert reader == bays.document()
+    assert _content(reader) == _content(document(made))
+
+
+def _content(bays: dict[str, Any]) -> set[tuple[Any, ...]]:
+    """What the columns say, whatever the rows are."""
+    nodes, pods, pending = bays["nodes"], bays["pods"], bays["pending"]
+    there = [row for row, name in enumerate(nodes["name"]) if name]
+    said: set[tuple[Any, ...]] = set()
+    for row in there:
+        said.add((nodes["name"][row], nodes["requested/cpu"][row], nodes["requested/pods"][row]))
+        on_it = [i for i, node in enumerate(pods["node"]) if node == row]
+        amounts = [bays["requests"][pods["requests"][i]].get("cpu", 0) for i in on_it]
+        said.add((nodes["name"][row], "pods", tuple(sorted(amounts))))
+    return said | {(name,) for name in pending["name"] if name}
+
+
+def test_whoever_sees_one_namespace_gets_shares_and_no_other_name() -> None:
+    made = tenants("node-x", "red", "blue")
+    made.add(tenant_pod("mine", "red", cpu="1").node("node-x"))
+    made.add(tenant_pod("theirs", "blue", cpu="2").node("node-x"))
+    made.add(tenant_pod("secret", "blue", cpu="20"))
+    bays = Bays(sight=Sight(False, lambda namespace: namespace == "red", lambda text: "hidden"))
+    bays.update(take(made.core.world))
+    data = msgspec.json.encode(bays.document()).decode()
+    for name in ("node-x", "blue", "theirs", "secret"):
+        assert name not in data
+    assert '"red"' in data
+    seen = bays.document()
+    assert NONE in seen["pods"]["owner"]
+    assert seen["nodes"]["requested/cpu"] == [3000]
+
+
+def test_texts_that_nothing_refers_to_any_more_wear_the_columns_out(monkeypatch: Any) -> None:
+    monkeypatch.setattr(columns, "SPARE_TEXTS", 3)
+    made, bays = cluster(), Bays()
+    updated(bays, made)
+    assert not bays.worn
+    for number in range(9):
+        made.add(make_node("n1").capacity(cpu="4", pods=10).taint(f"t{number}", "", "NoSchedule"))
+        updated(bays, made)
+    assert bays.worn
