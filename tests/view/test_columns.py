@@ -15,7 +15,7 @@ from tests.view.support import GPU, RACK, ZONE, cluster, patched, updated
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.inbox.messages import Changed
-from bayplan.testing import make_node, make_pod
+from bayplan.testing import PodBuilder, make_node, make_pod
 from bayplan.view import columns
 from bayplan.view.columns import NONE, Bays, Sight, take
 
@@ -137,6 +137,7 @@ def test_a_reader_of_all_changes_has_what_a_new_reader_gets(steps: list[tuple[st
     made, bays = cluster(), Bays()
     updated(bays, made)
     reader = copy.deepcopy(bays.document())
+    pods: dict[int, PodBuilder] = {}
     for what, number in steps:
         if what == "node":
             made.add(make_node(f"x{number}").capacity(cpu="4", pods=10).label(ZONE, "c"))
@@ -144,12 +145,11 @@ def test_a_reader_of_all_changes_has_what_a_new_reader_gets(steps: list[tuple[st
             if made.core.world.cache.node(f"x{number}") is not None:
                 made.remove(make_node(f"x{number}"))
         elif what == "gone":
-            made.remove(make_pod(f"p{number}"))
-        else:
-            pod = make_pod(f"p{number}").req(cpu="1")
-            key = f"default/p{number}"
-            if key not in made.core.world.handlers.pods:
-                made.add(pod.node("n1") if what == "pod" else pod)
+            if number in pods:
+                made.remove(pods.pop(number))
+        elif number not in pods:
+            pod = pods[number] = make_pod(f"p{number}").req(cpu="1")
+            made.add(pod.node("n1") if what == "pod" else pod)
         patched(reader, copy.deepcopy(updated(bays, made)))
     assert reader == bays.document()
     assert _content(reader) == _content(document(made))

@@ -1,0 +1,277 @@
+// The page: reads the columns, follows their changes, and connects picture and panels.
+
+import { Bays } from "./data.js";
+import { lenses } from "./lenses.js";
+import * as panels from "./panels.js";
+import { Picture } from "./picture.js";
+
+const AGAIN = 2000; // milliseconds until a stream that ended is asked for again
+const get = (id) => document.getElementById(id);
+const page = Object.fromEntries(["summary", "lens", "legend", "bays", "tip", "here", "table", "answer", "pending", "more", "filter", "queues", "problem", "help"].map((id) => [id, get(id)]));
+const state = { bays: null, source: "", verdict: null, lens: null, all: [], asked: "", stream: null, tabled: false };
+let picture;
+
+async function start() {
+  if (!page.bays.getContext?.("2d") || typeof OffscreenCanvas === "undefined") {
+    return fail("This browser cannot draw on a canvas: bayplan view -o text shows the same as text.");
+  }
+  picture = new Picture(page.bays);
+  const token = location.hash.slice(1);
+  if (token) {
+    history.replaceState(null, "", location.pathname);
+    const answer = await fetch("/session", { method: "POST", body: token });
+    if (!answer.ok && answer.status !== 403) return fail(await answer.text());
+  }
+  listen();
+  await load();
+}
+
+function fail(text) {
+  page.problem.hidden = false;
+  page.problem.textContent = text;
+  page.summary.textContent = "";
+}
+
+async function load() {
+  const answer = await fetch("/bays").catch(() => null);
+  if (!answer) return void setTimeout(load, AGAIN);
+  if (!answer.ok) return fail(await answer.text());
+  state.source = decodeURIComponent(answer.headers.get("x-bayplan-source") ?? "");
+  state.bays = new Bays(await answer.json());
+  page.problem.hidden = true;
+  picture.forget();
+  refresh();
+  follow();
+}
+
+function follow() {
+  state.stream?.close();
+  if (document.hidden) return;
+  const stream = (state.stream = new EventSource(`/changes?since=${state.bays.generation}`));
+  stream.onmessage = (event) => {
+    if (state.bays.apply(JSON.parse(event.data))) refresh();
+    else again(load);
+  };
+  stream.addEventListener("reset", () => again(load));
+  stream.onerror = () => again(follow, AGAIN);
+}
+
+function again(what, after = 0) {
+  state.stream?.close();
+  state.stream = null;
+  clearTimeout(state.timer);
+  state.timer = setTimeout(what, after);
+}
+
+// Everything as the columns are now.
+function refresh() {
+  const { bays } = state;
+  const { nodes, pods, waiting } = bays.counts;
+  page.summary.textContent = `${nodes} nodes, ${pods} Pods on them, ${waiting} wait; from ${state.source}`;
+  state.all = lenses(bays, state.verdict);
+  choose(state.lens?.id);
+  if (bays.pendingChanged) list();
+  if (bays.queuesChanged) panels.queues(bays, page.queues);
+  [bays.pendingChanged, bays.queuesChanged] = [false, false];
+  document.body.dataset.generation = String(bays.generation);
+}
+
+function list() {
+  panels.pending(state.bays, page.pending, page.more, page.filter.value, why);
+}
+
+function choose(id) {
+  state.lens = state.all.find((lens) => lens.id === id) ?? state.all[0];
+  const present = [...page.lens.options].map((option) => `${option.value} ${option.text}`).join();
+  if (present !== state.all.map((lens) => `${lens.id} ${lens.label}`).join()) {
+    page.lens.replaceChildren(...state.all.map((lens) => panels.element("option", { value: lens.id }, lens.label)));
+  }
+  page.lens.value = state.lens.id;
+  picture.show(state.bays, state.lens);
+  panels.legend(state.lens, page.legend, picture);
+  if (state.tabled) panels.nodes(state.bays, state.lens, page.table);
+  page.bays.setAttribute("aria-label", `${state.bays.counts.nodes} nodes, by ${state.lens.label}`);
+}
+
+function nextLens(step) {
+  const at = state.all.indexOf(state.lens);
+  choose(state.all[(at + step + state.all.length) % state.all.length].id);
+}
+
+// Questions
+
+async function ask(path) {
+  const answer = await fetch(path).catch(() => null);
+  if (answer?.ok) return answer.json();
+  panels.problem(answer ? (await answer.text()).trim() : "The page's server does not answer.", page.answer, close);
+  return null;
+}
+
+async function why(name) {
+  state.asked = name;
+  const slash = name.indexOf("/");
+  const query = new URLSearchParams({ namespace: name.slice(0, slash), pod: name.slice(slash + 1) });
+  const answer = await ask(`/why?${query}`);
+  if (answer) panels.why(answer, page.answer, close, whyNot);
+  page.answer.focus();
+}
+
+async function whyGroup(key) {
+  const slash = key.indexOf("/");
+  const query = new URLSearchParams({ namespace: key.slice(0, slash), group: key.slice(slash + 1) });
+  const answer = await ask(`/why?${query}`);
+  if (answer) panels.why(answer, page.answer, close, whyNot);
+}
+
+async function whyNot() {
+  if (!state.asked) return;
+  const verdict = await ask(`/why-not?${new URLSearchParams({ pod: state.asked })}`);
+  if (!verdict) return;
+  if (!verdict.rejected.length && verdict.message) return void panels.problem(verdict.message, page.answer, close);
+  state.verdict = verdict;
+  state.all = lenses(state.bays, verdict);
+  choose("why-not");
+}
+
+async function inspect(row) {
+  const name = state.bays.nodes.name[row];
+  if (!name) return;
+  const answer = await ask(`/node?${new URLSearchParams({ name })}`);
+  if (answer) panels.node(state.bays, state.lens, row, answer, page.answer, close);
+}
+
+function close() {
+  page.answer.hidden = true;
+  if (state.verdict) {
+    state.verdict = null;
+    state.all = lenses(state.bays, null);
+    choose(state.lens.id);
+  }
+  page.bays.focus();
+}
+
+// Pointer and keyboard
+
+function select(row) {
+  if (!(row >= 0)) return;
+  picture.select(row);
+  page.here.textContent = panels.ofNode(state.bays, state.lens, row);
+}
+
+function toggleTable() {
+  state.tabled = !state.tabled;
+  get("as-table").setAttribute("aria-pressed", String(state.tabled));
+  get("stage").hidden = state.tabled;
+  page.table.hidden = !state.tabled;
+  choose(state.lens.id);
+  if (state.tabled) page.table.focus();
+}
+
+const KEYS = {
+  l: () => nextLens(1),
+  L: () => nextLens(-1),
+  t: toggleTable,
+  p: () => page.pending.querySelector("button")?.focus(),
+  "/": () => page.filter.focus(),
+  n: () => {
+    const pod = document.activeElement?.dataset?.pod;
+    if (pod) state.asked = pod;
+    whyNot();
+  },
+  "?": () => page.help.showModal(),
+  "+": () => picture.zoomBy(1.5),
+  "=": () => picture.zoomBy(1.5),
+  "-": () => picture.zoomBy(1 / 1.5),
+  0: () => picture.whole(),
+  Escape: close,
+};
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+function listen() {
+  page.lens.addEventListener("change", () => choose(page.lens.value));
+  page.filter.addEventListener("input", list);
+  get("as-table").addEventListener("click", toggleTable);
+  get("help-button").addEventListener("click", () => page.help.showModal());
+  page.answer.addEventListener("click", (event) => {
+    if (event.target.dataset.group) whyGroup(event.target.dataset.group);
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || page.help.open || !state.bays) return;
+    if (event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement) {
+      if (event.key === "Escape") page.bays.focus();
+      return;
+    }
+    if (KEYS[event.key]) {
+      KEYS[event.key]();
+      event.preventDefault();
+    }
+  });
+  page.bays.addEventListener("keydown", (event) => {
+    if (ARROWS[event.key]) select(picture.next(...ARROWS[event.key]));
+    else if (event.key === "Enter") inspect(picture.selected);
+    else return;
+    event.preventDefault();
+  });
+  page.pending.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+    if (!step) return;
+    event.target.closest("li")?.[step]?.querySelector("button")?.focus();
+    event.preventDefault();
+  });
+  drag();
+  new ResizeObserver(() => {
+    if (!state.bays || state.tabled) return;
+    picture.arrange();
+    picture.draw();
+  }).observe(get("stage"));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => state.bays && choose(state.lens.id));
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) again(() => {});
+    else if (state.bays && !state.stream) again(follow);
+  });
+}
+
+function drag() {
+  let [from, moved] = [null, 0];
+  const place = (event) => {
+    const box = page.bays.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  };
+  page.bays.addEventListener("wheel", (event) => {
+    picture.zoomBy(event.deltaY < 0 ? 1.2 : 1 / 1.2, ...place(event));
+    event.preventDefault();
+  }, { passive: false });
+  page.bays.addEventListener("pointerdown", (event) => {
+    [from, moved] = [place(event), 0];
+    page.bays.setPointerCapture(event.pointerId);
+  });
+  page.bays.addEventListener("pointermove", (event) => {
+    const here = place(event);
+    if (from) {
+      moved += Math.abs(here[0] - from[0]) + Math.abs(here[1] - from[1]);
+      picture.pan(from[0] - here[0], from[1] - here[1]);
+      from = here;
+    }
+    const row = state.bays ? picture.at(...here) : -1;
+    page.tip.hidden = row < 0 || from !== null;
+    if (row < 0) return;
+    page.tip.textContent = panels.ofNode(state.bays, state.lens, row);
+    const right = here[0] > picture.width / 2;
+    page.tip.style.left = right ? "auto" : `${here[0] + 14}px`;
+    page.tip.style.right = right ? `${picture.width - here[0] + 14}px` : "auto";
+    page.tip.style.top = `${Math.min(here[1] + 14, picture.height - 60)}px`;
+  });
+  page.bays.addEventListener("pointerup", (event) => {
+    from = null;
+    if (moved > 4) return;
+    const row = picture.at(...place(event));
+    select(row);
+    inspect(row);
+  });
+  page.bays.addEventListener("pointerleave", () => {
+    page.tip.hidden = true;
+  });
+}
+
+window.bayplan = { state, get picture() { return picture; } };
+start();

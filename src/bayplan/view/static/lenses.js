@@ -1,0 +1,117 @@
+// Lenses: by what a node is filled and coloured. A lens gives each node a share (how far it is filled),
+// and a step of a scale or a category; what is not known is neither.
+
+import { age, byPeople, percent } from "./data.js";
+
+export const STEPS = 8; // of a scale, light to dark
+export const CATEGORIES = 8; // the last stands for all others
+
+// All lenses that these columns allow. verdict is the answer of /why-not, or null.
+export function lenses(bays, verdict) {
+  const resources = bays.resources;
+  const dominant = (row) => bays.dominant(row, resources)[0];
+  const all = [scale("dominant", "dominant share", dominant, percent)];
+  for (const name of resources) {
+    all.push(scale(`resource ${name}`, name, (row) => bays.share(row, name), percent, name));
+  }
+  for (const name of ["cpu", "memory"]) {
+    if (bays.nodes[`load/${name}`]) {
+      all.push(scale(`load ${name}`, `measured load: ${name}`, (row) => known(bays.nodes[`load/${name}`][row]), percent));
+    }
+  }
+  const onNodes = (column) => (row) => most(bays, row, column);
+  if (bays.queues.length) all.push(category("queue", "queue", bays, onNodes((pod) => bays.podText("queue", pod)), dominant, (pod) => bays.podText("queue", pod)));
+  const namespace = (pod) => bays.podText("owner", pod).split("/")[0];
+  all.push(category("namespace", "namespace", bays, onNodes(namespace), dominant, namespace));
+  const owner = (pod) => bays.podText("owner", pod);
+  all.push(category("owner", "owner", bays, onNodes(owner), dominant, owner));
+  if (bays.nodes.created) {
+    all.push(range("age", "age", bays, (row) => known(bays.nodes.created[row]), dominant, age));
+    const taints = (row) => [bays.nodes.unschedulable[row] === 1 ? "cordoned" : "", bays.text("taints", row)].filter(Boolean).join(", ");
+    all.push(category("taints", "taints", bays, (row) => taints(row) || "none", dominant));
+  }
+  if (bays.nodes.price?.some((price) => price >= 0)) {
+    all.push(range("price", "price per hour", bays, (row) => known(bays.nodes.price[row]), dominant, (price) => String(price)));
+  }
+  if (verdict) all.push(against(bays, verdict, dominant));
+  return all;
+}
+
+const known = (value) => (value === undefined || value < 0 ? null : value);
+
+function scale(id, label, share, words, resource) {
+  const step = (row) => {
+    const value = share(row);
+    return value === null ? null : Math.min(STEPS - 1, Math.floor(Math.max(value, 0) * STEPS));
+  };
+  const legend = Array.from({ length: STEPS }, (_, i) => ({ step: i, text: `from ${Math.round((i / STEPS) * 100)}%` }));
+  return { id, label, share, step, resource, legend, says: (row) => `${label} ${words(share(row))}` };
+}
+
+function range(id, label, bays, value, share, words) {
+  const values = bays.nodes.name.map((_, row) => value(row)).filter((one) => one !== null);
+  const low = values.reduce((a, b) => Math.min(a, b), Infinity);
+  const high = values.reduce((a, b) => Math.max(a, b), -Infinity);
+  const width = (high - low) / STEPS || 1;
+  const step = (row) => {
+    const one = value(row);
+    return one === null ? null : Math.min(STEPS - 1, Math.max(0, Math.floor((one - low) / width)));
+  };
+  const at = (i) => low + i * width;
+  const legend = values.length ? [0, STEPS - 1].map((i) => ({ step: i, text: words(i ? high : at(0)) })) : [];
+  return { id, label, share, step, legend, says: (row) => (value(row) === null ? `${label} not known` : `${label} ${words(value(row))}`) };
+}
+
+function category(id, label, bays, of, share, ofPod) {
+  const counts = new Map();
+  bays.nodes.name.forEach((name, row) => {
+    if (name) counts.set(of(row), (counts.get(of(row)) ?? 0) + 1);
+  });
+  counts.delete("");
+  const named = [...counts].sort((a, b) => b[1] - a[1] || byPeople(a[0], b[0]));
+  const index = new Map(named.map(([name], i) => [name, Math.min(i, CATEGORIES - 1)]));
+  const legend = named.slice(0, CATEGORIES - (named.length > CATEGORIES ? 1 : 0)).map(([name, n], i) => ({ category: i, text: `${name} (${n})` }));
+  if (named.length > CATEGORIES) legend.push({ category: CATEGORIES - 1, text: `${named.length - CATEGORIES + 1} others` });
+  const codeOf = (name) => index.get(name) ?? (name ? CATEGORIES - 1 : null);
+  return {
+    id,
+    label,
+    share,
+    legend,
+    category: (row) => codeOf(of(row)),
+    podCategory: ofPod && ((pod) => codeOf(ofPod(pod))),
+    says: (row) => `${label} ${of(row) || "none"}`,
+  };
+}
+
+function against(bays, verdict, share) {
+  const rejected = verdict.rejected;
+  const fits = verdict.node.reduce((sum, code, row) => sum + (code < 0 && bays.nodes.name[row] !== ""), 0);
+  const legend = rejected.slice(0, CATEGORIES - 1).map((one, i) => ({ category: i + 1, text: `${one.plugin || "not looked at"}: ${one.reasons.join(", ")} (${one.nodes})` }));
+  legend.unshift({ category: 0, text: `nothing stands against it (${fits})` });
+  const code = (row) => verdict.node[row] ?? null;
+  return {
+    id: "why-not",
+    label: `why not ${verdict.pod}`,
+    share,
+    legend,
+    category: (row) => (code(row) === null ? null : Math.min(code(row) + 1, CATEGORIES - 1)),
+    says: (row) => {
+      const one = rejected[code(row)];
+      return one ? `${one.plugin} rejects ${verdict.pod}: ${one.reasons.join(", ")}` : `nothing stands against ${verdict.pod}`;
+    },
+  };
+}
+
+// What most of the Pods on a node have in common.
+function most(bays, row, of) {
+  const counts = new Map();
+  let best = "";
+  for (const pod of bays.podsOn(row)) {
+    const name = of(pod);
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+    if (name && (best === "" || counts.get(name) > counts.get(best))) best = name;
+  }
+  return best;
+}
+

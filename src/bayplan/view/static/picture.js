@@ -1,0 +1,382 @@
+// The picture: nodes as cells on a canvas, in blocks by domain. Far away a cell is one colour, filled from
+// below; from NEAR pixels on, Pods are strips in it. Nothing moves by itself.
+
+import { byPeople } from "./data.js";
+
+const NEAR = 24;
+const NAMED = 56; // from here on a cell has its name
+const GAP = 18; // between blocks, with their label
+const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8c8c8c"];
+const SCALES = {
+  light: ["#e8f1fa", "#cde0f1", "#abcfe6", "#82badb", "#58a1cf", "#3787c0", "#1b6aaf", "#0a488e"],
+  dark: ["#1d2b3a", "#20405c", "#24567f", "#2b6da1", "#3b86bd", "#5fa3d2", "#90c2e4", "#c9e2f5"],
+};
+
+export class Picture {
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.context = canvas.getContext("2d");
+    this.slots = new Map(); // by block, rows of nodes in their places; NaN where none is any more
+    this.zoom = 1;
+    [this.left, this.top] = [0, 0];
+    this.selected = -1;
+    this.patterns = new Map();
+  }
+
+  show(bays, lens) {
+    [this.bays, this.lens] = [bays, lens];
+    if (bays.nodesCame) {
+      bays.nodesCame = false;
+      this.place();
+      this.arrange();
+    }
+    this.draw();
+  }
+
+  forget() {
+    this.slots.clear();
+  }
+
+  // Each node in its block. Who is there keeps the place; who is new takes a free one, or the next.
+  place() {
+    const { bays } = this;
+    const block = (row) => bays.domains(row).filter(Boolean).join(" / ");
+    const wanted = new Map();
+    for (let row = 0; row < bays.size; row++) {
+      if (bays.nodes.name[row]) wanted.set(row, block(row));
+    }
+    for (const [key, rows] of this.slots) {
+      rows.forEach((row, i) => {
+        if (wanted.get(row) === key) wanted.delete(row);
+        else rows[i] = NaN;
+      });
+      while (rows.length && Number.isNaN(rows.at(-1))) rows.pop();
+      if (!rows.length) this.slots.delete(key);
+    }
+    for (const [row, key] of wanted) {
+      if (!this.slots.has(key)) this.slots.set(key, []);
+      const rows = this.slots.get(key);
+      const free = rows.findIndex(Number.isNaN);
+      if (free < 0) rows.push(row);
+      else rows[free] = row;
+    }
+  }
+
+  // The largest cells with which all blocks fit.
+  arrange() {
+    const ratio = window.devicePixelRatio || 1;
+    const box = this.canvas.parentElement.getBoundingClientRect();
+    [this.width, this.height] = [Math.max(box.width, 50), Math.max(box.height, 50)];
+    this.canvas.width = Math.round(this.width * ratio);
+    this.canvas.height = Math.round(this.height * ratio);
+    this.ratio = ratio;
+    const blocks = [...this.slots].sort(([a], [b]) => (a === "") - (b === "") || byPeople(a, b));
+    let [low, high] = [1, 96];
+    while (low < high) {
+      const cell = Math.ceil((low + high) / 2);
+      if (this.flow(blocks, cell).bottom <= this.height) low = cell;
+      else high = cell - 1;
+    }
+    const { placed } = this.flow(blocks, low);
+    this.cell = low;
+    this.blocks = placed;
+    this.x = new Float32Array(this.bays.size).fill(NaN);
+    this.y = new Float32Array(this.bays.size).fill(NaN);
+    for (const { rows, columns, x, y } of placed) {
+      rows.forEach((row, i) => {
+        if (Number.isNaN(row)) return;
+        this.x[row] = x + (i % columns) * low;
+        this.y[row] = y + Math.floor(i / columns) * low;
+      });
+    }
+  }
+
+  // Blocks from left to right, in lines.
+  flow(blocks, cell) {
+    const placed = [];
+    let [x, y, line] = [0, 0, 0];
+    const label = this.slots.size > 1 ? GAP : 0;
+    for (const [key, rows] of blocks) {
+      const fitting = Math.max(1, Math.floor(this.width / cell));
+      const columns = Math.min(fitting, Math.max(1, Math.ceil(Math.sqrt(rows.length * 2))));
+      const wide = Math.max(columns * cell, label ? 60 : 0);
+      const high = Math.ceil(rows.length / columns) * cell + label;
+      if (x > 0 && x + wide > this.width) [x, y, line] = [0, y + line + 4, 0];
+      placed.push({ key, rows, columns, x, y: y + label, wide: columns * cell, label });
+      x += wide + 8;
+      line = Math.max(line, high);
+    }
+    return { placed, bottom: y + line };
+  }
+
+  // Drawing
+
+  draw() {
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => {
+      this.waiting = false;
+      this.paint();
+    });
+  }
+
+  paint() {
+    const { context, bays, lens } = this;
+    if (!bays || !lens || !this.x) return;
+    const style = getComputedStyle(this.canvas);
+    this.ink = style.getPropertyValue("--ink").trim();
+    this.empty = style.getPropertyValue("--cell").trim();
+    this.scale = SCALES[style.getPropertyValue("--scheme").trim()] ?? SCALES.light;
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    context.clearRect(0, 0, this.width, this.height);
+    const size = this.cell * this.zoom;
+    const inner = size > 5 ? size - 1 : size > 2.5 ? size - 0.5 : size;
+    const near = size >= NEAR;
+    const visible = this.visible(size);
+    context.fillStyle = this.empty;
+    for (const row of visible) context.fillRect(this.px(row), this.py(row), inner, inner);
+    if (near) for (const row of visible) this.strips(row, inner);
+    else this.fills(visible, inner);
+    this.marks(visible, inner);
+    this.labels(size);
+    this.frame(inner);
+    if (!this.painted) this.painted = performance.now();
+  }
+
+  px(row) {
+    return this.x[row] * this.zoom - this.left;
+  }
+
+  py(row) {
+    return this.y[row] * this.zoom - this.top;
+  }
+
+  visible(size) {
+    const rows = [];
+    for (let row = 0; row < this.x.length; row++) {
+      const [x, y] = [this.px(row), this.py(row)];
+      if (x > -size && x < this.width && y > -size && y < this.height) rows.push(row);
+    }
+    return rows;
+  }
+
+  // By colour, since changing it costs more than a rectangle.
+  fills(rows, inner) {
+    const { lens, context } = this;
+    const byColour = new Map();
+    for (const row of rows) {
+      const code = lens.category ? lens.category(row) : lens.step(row);
+      if (code === null) continue;
+      if (!byColour.has(code)) byColour.set(code, []);
+      byColour.get(code).push(row);
+    }
+    for (const [code, ofIt] of byColour) {
+      context.fillStyle = lens.category ? this.hatched(code, inner >= 6) : this.scale[code];
+      for (const row of ofIt) {
+        const high = Math.min(Math.max(lens.share(row) ?? 0, lens.category ? 0.3 : 0.06), 1) * inner;
+        context.fillRect(this.px(row), this.py(row) + inner - high, inner, high);
+      }
+    }
+  }
+
+  // Pods of a node from below, as high as their share of what the lens shows.
+  strips(row, inner) {
+    const { bays, lens, context } = this;
+    const resource = lens.resource ?? bays.dominant(row, bays.resources)[1];
+    const offered = bays.nodes[`allocatable/${resource}`]?.[row] ?? 0;
+    const [x, y] = [this.px(row), this.py(row)];
+    let bottom = y + inner;
+    const ofNode = lens.category?.(row) ?? null;
+    for (const pod of bays.podsOn(row)) {
+      const amount = resource === "pods" ? 1 : (bays.amounts(pod)[resource] ?? 0);
+      const high = Math.max(offered > 0 ? (amount / offered) * inner : 0, 1);
+      if (bottom - high < y - 0.5) break;
+      const code = lens.podCategory ? lens.podCategory(pod) : ofNode;
+      const step = lens.step?.(row) ?? 0;
+      context.fillStyle = code === null || code === undefined ? this.scale[step] : this.hatched(code, high >= 6);
+      context.fillRect(x, bottom - high, inner, high - (high > 3 ? 1 : 0));
+      const state = bays.pods.state[pod];
+      if (state === 1) {
+        context.fillStyle = this.pattern("leaving", this.ink, "rgba(0,0,0,0)", 1);
+        context.fillRect(x, bottom - high, inner, high);
+      } else if (state === 2) {
+        context.strokeStyle = this.ink;
+        context.strokeRect(x + 0.5, bottom - high + 0.5, inner - 1, high - 1);
+      }
+      bottom -= high;
+    }
+    if (lens.category && !lens.podCategory && ofNode !== null) {
+      context.fillStyle = this.hatched(ofNode, true);
+      context.fillRect(x, y, inner, Math.max(4, inner / 8));
+    }
+    if (inner >= NAMED) {
+      context.fillStyle = this.ink;
+      context.font = "11px system-ui, sans-serif";
+      context.strokeStyle = this.empty;
+      context.lineWidth = 3;
+      context.strokeText(bays.nodes.name[row], x + 3, y + 12, inner - 6);
+      context.lineWidth = 1;
+      context.fillText(bays.nodes.name[row], x + 3, y + 12, inner - 6);
+    }
+  }
+
+  // A cap where more is requested than there is, a cross on cordoned nodes.
+  marks(rows, inner) {
+    const { bays, context } = this;
+    context.strokeStyle = this.ink;
+    context.lineWidth = 1;
+    context.beginPath();
+    for (const row of rows) {
+      const [x, y] = [this.px(row), this.py(row)];
+      if (this.lens.share(row) > 1) {
+        context.moveTo(x, y + 0.5);
+        context.lineTo(x + inner, y + 0.5);
+      }
+      if (bays.nodes.unschedulable[row] === 1 && inner >= 6) {
+        context.moveTo(x, y);
+        context.lineTo(x + inner, y + inner);
+        context.moveTo(x + inner, y);
+        context.lineTo(x, y + inner);
+      }
+    }
+    context.stroke();
+  }
+
+  labels() {
+    const { context } = this;
+    context.fillStyle = this.ink;
+    context.font = "12px system-ui, sans-serif";
+    for (const { key, rows, x, y, wide, label } of this.blocks) {
+      if (!label) continue;
+      const count = rows.filter((row) => !Number.isNaN(row)).length;
+      const text = `${key || "no domain"} (${count})`;
+      context.fillText(text, x * this.zoom - this.left, y * this.zoom - this.top - 5, Math.max(wide, 60) * this.zoom);
+    }
+  }
+
+  frame(inner) {
+    if (this.selected < 0 || !(this.px(this.selected) > -inner)) return;
+    const { context } = this;
+    context.strokeStyle = this.ink;
+    context.lineWidth = 2;
+    context.strokeRect(this.px(this.selected) - 1, this.py(this.selected) - 1, inner + 2, inner + 2);
+    context.lineWidth = 1;
+  }
+
+  // Colours
+
+  hatched(code, large) {
+    return large ? this.pattern(code, COLOURS[code], COLOURS[code], code) : COLOURS[code];
+  }
+
+  // A colour alone for the first category, with lines in other directions for others.
+  pattern(key, line, ground, kind) {
+    const name = `${key} ${this.ink} ${this.ratio}`;
+    if (!this.patterns.has(name)) {
+      const tile = new OffscreenCanvas(8, 8);
+      const context = tile.getContext("2d");
+      hatch(context, ground, key === "leaving" ? line : "rgba(0,0,0,0.45)", kind);
+      this.patterns.set(name, this.context.createPattern(tile, "repeat"));
+    }
+    return this.patterns.get(name);
+  }
+
+  // The same for the legend.
+  swatch(canvas, entry) {
+    const context = canvas.getContext("2d");
+    if (entry.category === undefined) {
+      context.fillStyle = (this.scale ?? SCALES.light)[entry.step];
+      context.fillRect(0, 0, canvas.width, canvas.height);
+      return;
+    }
+    const tile = new OffscreenCanvas(8, 8);
+    hatch(tile.getContext("2d"), COLOURS[entry.category], "rgba(0,0,0,0.45)", entry.category);
+    context.fillStyle = context.createPattern(tile, "repeat");
+    context.fillRect(0, 0, canvas.width, canvas.height);
+  }
+
+  // Where things are
+
+  at(x, y) {
+    const size = this.cell * this.zoom;
+    for (let row = 0; row < this.x.length; row++) {
+      const [left, top] = [this.px(row), this.py(row)];
+      if (x >= left && x < left + size && y >= top && y < top + size) return row;
+    }
+    return -1;
+  }
+
+  // The nearest node in a direction.
+  next(dx, dy) {
+    const from = this.selected;
+    if (!(from >= 0) || Number.isNaN(this.x[from])) return this.x.findIndex((x) => !Number.isNaN(x));
+    let [best, least] = [from, Infinity];
+    for (let row = 0; row < this.x.length; row++) {
+      const along = (this.x[row] - this.x[from]) * dx + (this.y[row] - this.y[from]) * dy;
+      const aside = Math.abs((this.x[row] - this.x[from]) * dy) + Math.abs((this.y[row] - this.y[from]) * dx);
+      if (!(along > 0)) continue;
+      const far = along + aside * 3;
+      if (far < least) [best, least] = [row, far];
+    }
+    return best;
+  }
+
+  select(row) {
+    this.selected = row;
+    if (row >= 0) this.reveal(row);
+    this.draw();
+  }
+
+  reveal(row) {
+    const size = this.cell * this.zoom;
+    const [x, y] = [this.px(row), this.py(row)];
+    if (x < 0) this.left += x - 8;
+    if (y < 0) this.top += y - 24;
+    if (x + size > this.width) this.left += x + size - this.width + 8;
+    if (y + size > this.height) this.top += y + size - this.height + 8;
+  }
+
+  // Zoom by a factor, with this point staying where it is.
+  zoomBy(factor, x = this.width / 2, y = this.height / 2) {
+    const zoom = Math.min(Math.max(this.zoom * factor, 1), 256 / this.cell);
+    this.left = (this.left + x) * (zoom / this.zoom) - x;
+    this.top = (this.top + y) * (zoom / this.zoom) - y;
+    this.zoom = zoom;
+    this.pan(0, 0);
+  }
+
+  pan(dx, dy) {
+    this.left = Math.min(Math.max(this.left + dx, 0), this.width * (this.zoom - 1));
+    this.top = Math.min(Math.max(this.top + dy, 0), this.height * (this.zoom - 1));
+    this.draw();
+  }
+
+  whole() {
+    [this.zoom, this.left, this.top] = [1, 0, 0];
+    this.draw();
+  }
+}
+
+// Lines on a ground, 8 by 8 pixels: eight kinds that differ without colour.
+function hatch(context, ground, line, kind) {
+  context.fillStyle = ground;
+  context.fillRect(0, 0, 8, 8);
+  context.strokeStyle = line;
+  context.fillStyle = line;
+  context.lineWidth = 1.2;
+  context.beginPath();
+  const lines = {
+    1: [[-2, 10, 10, -2], [-2, 2, 2, -2], [6, 10, 10, 6]],
+    2: [[-2, -2, 10, 10], [6, -2, 10, 2], [-2, 6, 2, 10]],
+    3: [[0, 4, 8, 4]],
+    4: [[4, 0, 4, 8]],
+    5: [[0, 4, 8, 4], [4, 0, 4, 8]],
+    6: [[-2, 10, 10, -2], [-2, -2, 10, 10]],
+  };
+  for (const [x, y, toX, toY] of lines[kind] ?? []) {
+    context.moveTo(x, y);
+    context.lineTo(toX, toY);
+  }
+  context.stroke();
+  if (kind === 7) for (const at of [1, 5]) context.fillRect(at, at, 2, 2);
+}

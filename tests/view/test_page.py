@@ -1,0 +1,264 @@
+"""The page in a real browser: what it shows, what clicks and keys do, and what it never does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.view import chromium
+from tests.view.chromium import Tab
+from tests.view.support import RACK, ZONE
+from tests.view.test_server import Site, served
+
+from bayplan.testing import make_node, make_pod
+from bayplan.view import board as boards
+
+pytestmark = pytest.mark.skipif(chromium.find() is None, reason=chromium.MISSING)
+
+GENERATION = "Number(document.body.dataset.generation ?? 0)"
+PIXEL = """(([name, across, up]) => {
+  const {picture, state} = bayplan, row = state.bays.nodes.name.indexOf(name);
+  const size = picture.cell * picture.zoom - 1;
+  const at = [picture.px(row) + across * size, picture.py(row) + (1 - up) * size];
+  return [...picture.context.getImageData(...at.map(Math.floor), 1, 1).data].slice(0, 3);
+})"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    with chromium.opened(tmp_path_factory.mktemp("chromium")) as tab:
+        yield tab
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setattr(boards, "SECONDS", 0.0)
+    with served() as made:
+        yield made
+
+
+@pytest.fixture
+def tab(browser: Tab, site: Site) -> Iterator[Tab]:
+    """The page as whoever follows the printed address sees it."""
+    browser.requests.clear()
+    browser.faults.clear()
+    browser.prefer(color_scheme="light")
+    browser.open(site.session.url)
+    browser.wait(f"{GENERATION} > 0 && bayplan.picture.painted")
+    yield browser
+    assert browser.faults == []
+    browser.open("about:blank#")
+
+
+def painted(tab: Tab) -> None:
+    """Wait for what was asked to be drawn."""
+    tab.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def pixel(tab: Tab, node: str, across: float, up: float) -> tuple[int, ...]:
+    """The colour at shares of a node's cell: from the left, from below."""
+    painted(tab)
+    return tuple(tab.run(f"{PIXEL}({json.dumps([node, across, up])})"))
+
+
+def lens(tab: Tab, name: str) -> None:
+    script = f"""(() => {{ const lens = document.getElementById("lens");
+      lens.value = [...lens.options].find(option => option.text === {json.dumps(name)}).value;
+      lens.dispatchEvent(new Event("change")); }})()"""
+    tab.run(script)
+    painted(tab)
+
+
+def where(tab: Tab, node: str) -> tuple[float, float]:
+    """The middle of a node's cell in the window."""
+    script = """((name) => { const {picture, state} = bayplan;
+      const row = state.bays.nodes.name.indexOf(name), half = picture.cell * picture.zoom / 2;
+      const box = picture.canvas.getBoundingClientRect();
+      return [box.left + picture.px(row) + half, box.top + picture.py(row) + half]; })"""
+    x, y = tab.run(f"{script}({json.dumps(node)})")
+    return x, y
+
+
+def test_it_says_what_there_is_and_asks_for_nothing_from_elsewhere(tab: Tab, site: Site) -> None:
+    assert tab.text("#summary") == "3 nodes, 3 Pods on them, 2 wait; from a tést"
+    here = f"http://127.0.0.1:{site.port}/"
+    assert {url.startswith((here, "data:")) for url in tab.requests} == {True}
+    assert "#" not in tab.run("location.href")
+    assert not any(site.session.token in url for url in tab.requests)
+
+
+def test_a_second_browser_is_not_let_in_and_the_first_may_load_again(
+    tab: Tab, site: Site, tmp_path: Path
+) -> None:
+    with chromium.opened(tmp_path) as other:
+        other.open(site.session.url)
+        other.wait("!document.getElementById('problem').hidden")
+        assert "open the address that bayplan view has printed" in other.text("#problem")
+        assert "n10" not in other.run("document.documentElement.outerHTML")
+    tab.open(f"http://127.0.0.1:{site.port}/")
+    tab.wait(f"{GENERATION} > 0")
+
+
+@pytest.mark.parametrize(
+    ("by", "resource"), [("dominant share", ""), ("cpu", "cpu"), ("memory", "memory")]
+)
+def test_each_cell_is_filled_as_high_as_the_columns_say(
+    tab: Tab, site: Site, by: str, resource: str
+) -> None:
+    lens(tab, by)
+    nodes = site.board.document()["nodes"]
+    for row, name in enumerate(nodes["name"]):
+        shares = [
+            nodes[f"requested/{one}"][row] / nodes[f"allocatable/{one}"][row]
+            for one in ([resource] if resource else ["cpu", "memory", "pods"])
+        ]
+        share = max(shares)
+        assert share > 0.1
+        empty = pixel(tab, name, 0.5, share + 0.06)
+        assert pixel(tab, name, 0.5, share - 0.06) != empty, (name, share)
+        assert pixel(tab, name, 0.5, 0.97) == empty
+        assert empty == (0xF1, 0xF2, 0xF4)
+
+
+def test_a_node_that_is_clicked_shows_its_pods(tab: Tab) -> None:
+    tab.click(*where(tab, "n10"))
+    tab.wait("document.querySelector('#answer h2')?.innerText === 'n10'")
+    assert "bank/db" in tab.text("#answer")
+    assert tab.text("#here").startswith("n10; b / r1; dominant share 75%; cpu 3 of 4 (75%)")
+
+
+def test_why_and_why_not_of_a_pod_that_waits(tab: Tab) -> None:
+    tab.run("document.querySelector('[data-pod=\"shop/big\"]').click()")
+    tab.wait("document.querySelector('#answer h2')?.innerText.startsWith('shop/big waits: 0/3')")
+    assert "Insufficient cpu" in tab.text("#answer table")
+    tab.run("document.getElementById('why-not').click()")
+    tab.wait("bayplan.state.lens.id === 'why-not'")
+    assert "NodeResourcesFit: Insufficient cpu (3)" in tab.text("#legend")
+    tab.press("Escape")
+    tab.wait("document.getElementById('answer').hidden && bayplan.state.lens.id === 'dominant'")
+
+
+def test_everything_can_be_done_with_the_keyboard_alone(tab: Tab) -> None:
+    tab.run("document.getElementById('bays').focus()")
+    tab.press("ArrowRight")
+    assert tab.text("#here").startswith("n1; a / r1")
+    tab.press("ArrowRight", "Enter")
+    tab.wait("document.querySelector('#answer h2')?.innerText === 'n2'")
+    tab.press("Escape", "l")
+    assert tab.run("bayplan.state.lens.label") == "cpu"
+    tab.press("L", "+")
+    assert tab.run("bayplan.picture.zoom") > 1
+    tab.press("0", "p", "ArrowDown", "Enter")
+    tab.wait("document.querySelector('#answer h2')?.innerText.startsWith('bank/vault waits')")
+    tab.press("n")
+    tab.wait("bayplan.state.lens.id === 'why-not'")
+    tab.press("Escape", "t")
+    assert tab.run("document.activeElement.id") == "table"
+    tab.press("t", "?")
+    assert tab.run("document.getElementById('help').open")
+    tab.run("document.getElementById('help').close()")
+    tab.press("/")
+    tab.run("document.execCommand('insertText', false, 'vault')")
+    assert tab.run("document.querySelectorAll('#pending li').length") == 1
+
+
+def test_the_table_says_the_same_to_those_who_do_not_see_the_picture(tab: Tab) -> None:
+    tab.run("document.getElementById('as-table').click()")
+    rows = tab.run("[...document.querySelectorAll('#table tbody tr')].map(r => r.innerText)")
+    assert [row.split("\t")[:3] for row in rows] == [
+        ["n1", "a / r1", "dominant share 25%"],
+        ["n2", "a / r2", "dominant share 25%"],
+        ["n10", "b / r1", "dominant share 75%"],
+    ]
+    nameless = tab.run("""[...document.querySelectorAll('button, select, input, canvas#bays')]
+        .filter(e => !(e.innerText || e.labels?.length || e.getAttribute('aria-label')))
+        .map(e => e.outerHTML)""")
+    assert nameless == []
+
+
+def test_changes_are_drawn_as_they_come_and_nodes_keep_their_places(tab: Tab, site: Site) -> None:
+    places = "[...bayplan.picture.slots].map(([key, rows]) => [key, ...rows])"
+    assert tab.run(places) == [["a / r1", 0], ["a / r2", 1], ["b / r1", 2]]
+    empty = pixel(tab, "n2", 0.5, 0.4)
+    more, waiting = make_pod("more").req(cpu="1").node("n2"), make_pod("late").req(cpu="1")
+    with site.lock:
+        site.cluster.add(more, waiting)
+    tab.wait("bayplan.state.bays.counts.pods === 4 && bayplan.state.bays.counts.waiting === 3")
+    assert pixel(tab, "n2", 0.5, 0.4) != empty
+    assert "default/late" in tab.text("#pending")
+    with site.lock:
+        site.cluster.remove(more, waiting)
+    tab.wait("bayplan.state.bays.counts.pods === 3 && bayplan.state.bays.counts.waiting === 2")
+    assert pixel(tab, "n2", 0.5, 0.4) == empty
+    assert "default/late" not in tab.text("#pending")
+    with site.lock:
+        node = make_node("n0").capacity(cpu="4", memory="8Gi", pods=10)
+        site.cluster.add(node.label(ZONE, "a").label(RACK, "r1"))
+    tab.wait("bayplan.state.bays.counts.nodes === 4")
+    painted(tab)
+    assert tab.run(places) == [["a / r1", 0, 3], ["a / r2", 1], ["b / r1", 2]]
+    shown = tab.run("(({nodes, pods, pending}) => ({nodes, pods, pending}))(bayplan.state.bays)")
+    document = site.board.document()
+    assert shown == {table: document[table] for table in ("nodes", "pods", "pending")}
+
+
+def test_a_stream_that_was_cut_is_taken_up_where_it_ended(tab: Tab, site: Site) -> None:
+    tab.run("bayplan.state.stream.onerror()")
+    with site.lock:
+        site.cluster.add(make_pod("more").req(cpu="1").node("n2"))
+    tab.wait("bayplan.state.bays.counts.pods === 4")
+    pods: Any = tab.run("bayplan.state.bays.pods")
+    assert pods == site.board.document()["pods"]
+
+
+def test_dark_mode_is_dark_and_the_text_on_it_is_not(tab: Tab) -> None:
+    light = tab.run("getComputedStyle(document.body).backgroundColor")
+    tab.prefer(color_scheme="dark")
+    empty = pixel(tab, "n1", 0.5, 0.9)
+    assert light == "rgb(255, 255, 255)"
+    assert max(empty) < 60
+    colours = tab.run(
+        "(({color, backgroundColor}) => [color, backgroundColor])(getComputedStyle(document.body))"
+    )
+    ink, paper = ([int(part) for part in text[4:-1].split(", ")] for text in colours)
+    assert min(ink) - max(paper) > 150
+
+
+def test_categories_differ_without_colour(tab: Tab) -> None:
+    """Each has lines in other directions: no two are the same picture in grey."""
+    script = """(() => Array.from({length: 8}, (_, category) => {
+      const canvas = Object.assign(document.createElement("canvas"), {width: 16, height: 16});
+      bayplan.picture.swatch(canvas, {category});
+      const {data} = canvas.getContext("2d").getImageData(0, 0, 16, 16);
+      const ground = Math.max(...data.filter((_, i) => i % 4 === 1));
+      return data.filter((_, i) => i % 4 === 1).map(green => green < ground * 0.8 ? 1 : 0).join("");
+    }))()"""
+    masks = tab.run(script)
+    assert len(set(masks)) == 8
+    steps = tab.run("""(() => Array.from({length: 8}, (_, step) => {
+      const canvas = document.createElement("canvas");
+      bayplan.picture.swatch(canvas, {step});
+      const [r, g, b] = canvas.getContext("2d").getImageData(0, 0, 1, 1).data;
+      return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    }))()""")
+    assert steps == sorted(steps, reverse=True)
+
+
+def test_nothing_moves_by_itself(tab: Tab) -> None:
+    assert tab.run("document.getAnimations().length") == 0
+    css = tab.run("fetch('/static/view.css').then(answer => answer.text())")
+    assert "transition" not in css
+    assert "animation" not in css
+
+
+def test_a_browser_without_canvas_is_told_where_the_text_is(browser: Tab, site: Site) -> None:
+    script = "HTMLCanvasElement.prototype.getContext = () => null"
+    added = browser.send("Page.addScriptToEvaluateOnNewDocument", source=script)
+    browser.open(site.session.url)
+    browser.wait("!document.getElementById('problem').hidden")
+    assert "bayplan view -o text" in browser.text("#problem")
+    browser.send("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
+    browser.open("about:blank#")
