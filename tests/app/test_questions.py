@@ -48,7 +48,7 @@ def test_what_was_spent_has_to_be_earned_before_the_next_question() -> None:
     asking = Questions(inbox, lambda: now[0])
     with Thread(inbox):
         asking.ask(lambda: None)
-        asking._spent(questions.SAVED_SECONDS + 0.05)
+        asking.charge(questions.SAVED_SECONDS + 0.05)
         with pytest.raises(BusyError, match=r"ask again in 1\.\d s"):
             asking.ask(lambda: None)
         now[0] = 2.0

@@ -17,7 +17,7 @@ from bayplan.api.kinds import NODE, POD
 from bayplan.inbox.messages import Changed
 from bayplan.testing import PodBuilder, make_node, make_pod
 from bayplan.view import columns
-from bayplan.view.columns import NONE, Bays, Sight, take
+from bayplan.view.columns import Bays, take
 
 
 def document(made: Cluster, *args: Any) -> dict[str, Any]:
@@ -173,15 +173,21 @@ def test_whoever_sees_one_namespace_gets_shares_and_no_other_name() -> None:
     made.add(tenant_pod("mine", "red", cpu="1").node("node-x"))
     made.add(tenant_pod("theirs", "blue", cpu="2").node("node-x"))
     made.add(tenant_pod("secret", "blue", cpu="20"))
-    bays = Bays(sight=Sight(False, lambda namespace: namespace == "red", lambda text: "hidden"))
-    bays.update(take(made.core.world))
+    said = "0/1 nodes are available: node-x has no room beside blue/theirs."
+    waits = make_pod("waits").namespace("red").condition("PodScheduled", "False", message=said)
+    made.add(waits.nominated("node-x"))
+    bays = Bays(named=False)
+    bays.update(take(made.core.world, only="red"))
     data = msgspec.json.encode(bays.document()).decode()
     for name in ("node-x", "blue", "theirs", "secret"):
         assert name not in data
     assert '"red"' in data
     seen = bays.document()
-    assert NONE in seen["pods"]["owner"]
+    assert "0/1 nodes are available: NODE has no room beside POD." in seen["texts"]
     assert seen["nodes"]["requested/cpu"] == [3000]
+    assert seen["pods"]["node"] == [0]
+    assert seen["pending"]["name"] == ["red/waits"]
+    assert [queue["queue"] for queue in seen["queues"]] == ["red"]
 
 
 def test_texts_that_nothing_refers_to_any_more_wear_the_columns_out(monkeypatch: Any) -> None:

@@ -11,15 +11,18 @@
 | ``/why?namespace=&pod=`` | why a Pod waits, or what became of it: `bayplan.explain.why` |
 | ``/why?namespace=&group=`` | the same of a group |
 | ``/plan`` | POST: what would become of Pods that are not there yet: `bayplan.explain.plan` |
+| ``/bays?namespace=`` | nodes, Pods and Queues as columns: `bayplan.view.columns` |
 
 ``/debug`` is there while the configuration has ``enableProfiling``, the default. ``/why`` is for
-everybody who may get that Pod, or list Pods there, ``/plan`` for who may create Pods there; nodes,
-and Pods of others, are named to those who may list nodes.
+everybody who may get that Pod, or list Pods there, ``/plan`` for who may create Pods there,
+``/bays`` for who may list Pods there; nodes, and Pods of others, are named to those who may list
+nodes (in ``/bays``: nodes and all Pods).
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
@@ -162,6 +165,7 @@ def answer_pages(core: Core, questions: Questions, leader: Callable[[], str]) ->
     return {
         "/why": Page(answers.why, asks=True),
         "/plan": Page(answers.plan, ("POST",), asks=True),
+        "/bays": Page(answers.bays, asks=True),
     }
 
 
@@ -212,6 +216,29 @@ class _Answers:
             return text(422, str(error))
         assert answer is not None
         return answer
+
+    def bays(self, request: PageRequest) -> Answer:
+        from bayplan.view.columns import Bays, take  # noqa: PLC0415
+
+        namespace, core = request.query.get("namespace", ""), self._core
+        everything = (Attributes("list", "nodes"), Attributes("list", "pods"))
+        if all(map(request.may, everything)):
+            namespace = ""
+        elif not namespace:
+            return text(403, "forbidden: may not list nodes and all pods; namespace is needed")
+        elif not request.may(Attributes("list", "pods", namespace)):
+            return text(403, f"forbidden: may not list pods in the namespace {namespace}")
+        sources = core.profiles.load_sources()
+        try:
+            taken = self._questions.ask(lambda: take(core.world, sources, namespace))
+        except BusyError as error:
+            return text(429, str(error))
+        began = time.perf_counter()
+        bays = Bays(named=not namespace)
+        bays.update(taken)
+        body = msgspec.json.encode(bays.document())
+        self._questions.charge(time.perf_counter() - began)
+        return Answer(200, body, JSON)
 
     def _asked(self, question: Callable[[], dict[str, Any] | None]) -> Answer | None:
         """What the scheduling thread says; None where it has nothing to say."""

@@ -52,7 +52,7 @@ class Questions:
         if not self._places.acquire(timeout=WAIT_SECONDS):
             raise BusyError(f"more than {AT_ONCE} questions are open, ask again later")
         try:
-            question = Question(answer, self._spent)
+            question = Question(answer, self.charge)
             self._inbox.post(question)
             try:
                 return question.done.result(WAIT_SECONDS)
@@ -71,7 +71,8 @@ class Questions:
             self._at = now
             return self._saved
 
-    def _spent(self, seconds: float) -> None:
+    def charge(self, seconds: float) -> None:
+        """So much time was spent for whoever asks, also beside the scheduling thread."""
         with self._lock:
             self._saved -= seconds
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from enum import StrEnum
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlencode
@@ -21,12 +22,12 @@ from bayplan.app.follow import Follower
 from bayplan.app.sources import Sources
 from bayplan.cli import asking, live, offline, plugins
 from bayplan.cli.view_text import print_bays
-from bayplan.client.errors import ApiError, NotFound
+from bayplan.client.errors import ApiError, Forbidden
 from bayplan.client.kubeconfig import KubeconfigError
 from bayplan.config import ConfigError
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
 from bayplan.simulation.name_order import NameOrder
-from bayplan.view.board import Board
+from bayplan.view.board import AskedBoard, Board, Followed, RefusedError, SaysWhy
 from bayplan.view.columns import LEVELS
 from bayplan.view.session import Session, is_loopback
 
@@ -84,6 +85,8 @@ def view(
             plugins.unusable(NOT_INSTALLED)
         if not is_loopback(address):
             plugins.unusable(f"--address {address} is no loopback address: others could look")
+    scheduler = _Scheduler(server, authority, kubeconfig, insecure=insecure) if server else None
+    board: Followed
     with offline.reporting():
         if file or output is not None:
             cluster, core = offline.load(
@@ -91,30 +94,35 @@ def view(
             )
             offline.print_notes(cluster)
             board = Board(core, _alone(), level)
+            if output is not None:
+                _print(board.document(), output)
+                return
             source = ", ".join(map(str, file or ()))
         else:
             sources = Sources(
                 config, tuple(plugin_dir or ()), feature_gates=tuple(feature_gates or ())
             )
-            board, source = _followed(sources, kubeconfig, level), "the API server"
-    if output is Output.TEXT:
-        print_bays(offline.console(), board.document())
-    elif output is Output.JSON:
-        typer.echo(msgspec.json.encode(board.document()))
+            board, source = _followed(sources, kubeconfig, level, scheduler, namespace)
+    if scheduler is not None:
+        why: SaysWhy = scheduler.why
+        source += f"; the scheduler at {server} says why"
     else:
+        assert isinstance(board, Board)
         why = board.why
-        if server:
-            why = _asked(server, authority, kubeconfig, insecure=insecure)
-            source += f"; the scheduler at {server} says why"
-        try:
-            listening = serving.bound(address, port)
-        except OSError as error:
-            plugins.unusable(f"{address}:{port}: {error.strerror or error}")
-        session = Session(address, listening.getsockname()[1])
-        typer.echo(
-            f"{session.url}\nThe address lets one browser in, once. Ctrl-C ends it.", err=False
-        )
-        serving.run(serving.application(board, session, why, source), listening)
+    try:
+        listening = serving.bound(address, port)
+    except OSError as error:
+        plugins.unusable(f"{address}:{port}: {error.strerror or error}")
+    session = Session(address, listening.getsockname()[1])
+    typer.echo(f"{session.url}\nThe address lets one browser in, once. Ctrl-C ends it.")
+    serving.run(serving.application(board, session, why, source), listening)
+
+
+def _print(bays: dict[str, Any], output: Output) -> None:
+    if output is Output.TEXT:
+        print_bays(offline.console(), bays)
+    else:
+        typer.echo(msgspec.json.encode(bays))
 
 
 def _alone() -> Any:
@@ -128,37 +136,66 @@ def _alone() -> Any:
     return ask
 
 
-def _followed(sources: Sources, kubeconfig: str | None, level: list[str]) -> Board:
+def _followed(
+    sources: Sources,
+    kubeconfig: str | None,
+    level: list[str],
+    scheduler: _Scheduler | None,
+    namespace: str,
+) -> tuple[Followed, str]:
+    """The picture, and where it comes from."""
     registry, effective = plugins.load(sources, elects=False)
     try:
         follower = Follower(effective, registry, kubeconfig, NameOrder())
         follower.start()
     except ConfigError as error:
         plugins.unusable(ConfigError(error.errors, str(sources.config or "")))
+    except Forbidden as error:
+        if scheduler is None:
+            plugins.unusable(f"{error}; with --server and -n a scheduler shows one namespace")
     except (ApiError, KubeconfigError) as error:
         plugins.unusable(error)
-    return Board(follower.core, follower.ask, level)
-
-
-def _asked(
-    server: str, authority: Path | None, kubeconfig: str | None, *, insecure: bool
-) -> Callable[..., dict[str, Any] | None]:
-    """The scheduler's port says why, to the user of the kubeconfig."""
-    from bayplan.view.server import RefusedError  # noqa: PLC0415 - an extra
-
+    else:
+        return Board(follower.core, follower.ask, level), "the API server"
+    board = AskedBoard(scheduler.get, namespace)
     try:
-        http = asking.connect(server, authority, kubeconfig, insecure=insecure)
-    except KubeconfigError as error:
+        board.look()
+    except RefusedError as error:
         plugins.unusable(error)
+    return board, f"the scheduler, for the namespace {namespace}"
 
-    def why(namespace: str, name: str, *, group: bool) -> dict[str, Any] | None:
+
+class _Scheduler:
+    """The port of the running scheduler, asked as the user of the kubeconfig."""
+
+    def __init__(
+        self, server: str, authority: Path | None, kubeconfig: str | None, *, insecure: bool
+    ) -> None:
+        try:
+            self._http = asking.connect(server, authority, kubeconfig, insecure=insecure)
+        except KubeconfigError as error:
+            plugins.unusable(error)
+
+    def get(self, path: str) -> bytes:
+        """An answer; raises `RefusedError`."""
+        try:
+            return self._http.get(path)
+        except ApiError as error:
+            if 400 <= error.status < 500:
+                raise RefusedError(error.status, f"the scheduler: {error}") from None
+            raise RefusedError(502, f"the scheduler does not answer: {error}") from None
+
+    def why(self, namespace: str, name: str, *, group: bool) -> dict[str, Any] | None:
+        """See `bayplan.view.board.SaysWhy`."""
         query = {"namespace": namespace, "group" if group else "pod": name}
         try:
-            answer: dict[str, Any] = msgspec.json.decode(http.get(f"/why?{urlencode(query)}"))
-        except NotFound:
-            return None
-        except (ApiError, msgspec.DecodeError) as error:
+            data = self.get(f"/why?{urlencode(query)}")
+        except RefusedError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+        try:
+            answer: dict[str, Any] = msgspec.json.decode(data)
+        except msgspec.DecodeError as error:
             raise RefusedError(502, f"the scheduler does not answer: {error}") from None
         return answer
-
-    return why

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -33,6 +34,8 @@ Answer = dict[str, Any]
 
 SECONDS = 0.5
 """Between two looks at the world."""
+ASKED_SECONDS = 10.0
+"""Between two looks at the columns of a scheduler, which pays for each."""
 DELTAS = 120
 """Changes that are remembered: whoever has missed more reads all columns again."""
 
@@ -55,6 +58,40 @@ class Owned(Protocol):
     def placers(self) -> Placers: ...  # noqa: D102
     @property
     def records(self) -> Records: ...  # noqa: D102
+
+
+class RefusedError(Exception):
+    """A question is not answered; the text says why, ``status`` as HTTP does."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class SaysWhy(Protocol):
+    """Whoever says why a Pod or group waits: the running scheduler, or the page's own judgement."""
+
+    def __call__(self, namespace: str, name: str, *, group: bool) -> Answer | None:
+        """As `Board.why`; raises `RefusedError`."""
+
+
+class Followed(Protocol):
+    """A picture with changes. All may raise `RefusedError`."""
+
+    def look(self) -> int:
+        """Take in what has changed, if it is time; returns the generation."""
+
+    def packed(self) -> bytes:
+        """All columns, and their ``generation``, as gzipped JSON."""
+
+    def since(self, generation: int) -> list[bytes] | None:
+        """The deltas that come after ``generation``; None where all columns have to be read."""
+
+    def why_not(self, key: str) -> Answer | None:
+        """See `Board.why_not`."""
+
+    def node(self, name: str) -> Answer | None:
+        """See `Board.node`."""
 
 
 class Board:
@@ -120,9 +157,7 @@ class Board:
         self.look()
         with self._lock:
             if self._packed[0] != self._generation:
-                document = {**self._bays.document(), "generation": self._generation}
-                data = gzip.compress(msgspec.json.encode(document), 6, mtime=0)
-                self._packed = self._generation, data
+                self._packed = self._generation, _packed(self._bays.document(), self._generation)
             return self._packed[1]
 
     def since(self, generation: int) -> list[bytes] | None:
@@ -204,6 +239,67 @@ class Board:
             return None
         pods = sorted(table.pods[row].values(), key=lambda pod: pod.key)
         return {"node": name, "pods": [_on_node(pod) for pod in pods]}
+
+
+class AskedBoard:
+    """The columns of the running scheduler, for whoever may not list nodes and all Pods.
+
+    They are asked for again from time to time; whatever changes, all of them are read anew.
+
+    Args:
+        get: an answer of the scheduler's port; raises `RefusedError`.
+        namespace: the one that is shown by name.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        get: Callable[[str], bytes],
+        namespace: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._get, self._clock = get, clock
+        self._path = f"/bays?{urlencode({'namespace': namespace})}"
+        self._lock = threading.Lock()
+        self._looked = float("-inf")
+        self._generation, self._document, self._packed = 0, b"", b""
+
+    def look(self) -> int:
+        """See `Followed`; while the scheduler does not answer, what it said last stands."""
+        with self._lock:
+            if self._clock() - self._looked >= ASKED_SECONDS:
+                try:
+                    self._take(self._get(self._path))
+                except RefusedError:
+                    if not self._document:
+                        raise
+                self._looked = self._clock()
+            return self._generation
+
+    def _take(self, document: bytes) -> None:
+        if document != self._document:
+            self._document, self._generation = document, self._generation + 1
+            self._packed = _packed(msgspec.json.decode(document), self._generation)
+
+    def packed(self) -> bytes:
+        """See `Followed`."""
+        self.look()
+        return self._packed
+
+    def since(self, generation: int) -> list[bytes] | None:
+        """See `Followed`."""
+        return [] if generation == self._generation else None
+
+    def why_not(self, _: str) -> Answer | None:
+        """Nodes have no names here."""
+        raise RefusedError(403, "only for those who may list nodes and all Pods")
+
+    node = why_not
+
+
+def _packed(document: Answer, generation: int) -> bytes:
+    data = msgspec.json.encode({**document, "generation": generation})
+    return gzip.compress(data, 6, mtime=0)
 
 
 def _on_node(pod: Pod) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -30,9 +30,9 @@ from bayplan.cache.node_table import IntArray
 from bayplan.cache.queue_tree.report import reports
 from bayplan.cache.requests import pod_requests
 from bayplan.config.args import LoadSource
+from bayplan.explain.why import API_VERSION, without_names
 from bayplan.world import World
 
-API_VERSION = "view.bayplan.dev/v1alpha1"
 LEVELS = (
     "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone",
@@ -65,6 +65,7 @@ class Taken(NamedTuple):
         queues: by the id of a shape, the Queue that its Pods count in.
         groups: by the id of a shape, the key of the group of its Pods.
         reports: the Queues, as ``bayplan queues -o json`` has them.
+        texts: what was said of Pods that wait, as it may be read; None where all of it may.
     """
 
     nodes: Sequence[Node]
@@ -77,24 +78,32 @@ class Taken(NamedTuple):
     queues: Mapping[int, str]
     groups: Mapping[int, str]
     reports: Sequence[dict[str, Any]]
+    texts: Mapping[str, str] | None = None
 
 
-def take(world: World, sources: Sequence[LoadSource] = ()) -> Taken:
+def take(world: World, sources: Sequence[LoadSource] = (), only: str = "") -> Taken:
     """What there is to draw of ``world``. On the thread that the world belongs to.
 
     Args:
         world: the cluster.
         sources: where the load of nodes comes from; the first counts.
+        only: a namespace: for a reader who may know of its Pods, and of the rest what is requested
+            and offered; "" for a reader who may know everything.
     """
     table = world.cache.nodes
     rows = table.exists.nonzero()[0]
     offered = {name: table.allocatable(name)[rows] for name in sorted(table.resources)}
     requested = {name: table.requested(name)[rows] for name in offered}
     offered["pods"], requested["pods"] = table.allowed_pods[rows], table.pod_count[rows]
-    on_nodes = [tuple(table.pods[row].values()) for row in rows.tolist()]
+    on_nodes = [
+        tuple([p for p in table.pods[row].values() if not only or p.namespace == only])
+        for row in rows.tolist()
+    ]
     is_assumed = world.cache.is_assumed
     pending = [
-        pod for pod in world.handlers.pods.values() if not pod.node_name and not is_assumed(pod.uid)
+        pod
+        for pod in world.handlers.pods.values()
+        if not pod.node_name and (not only or pod.namespace == only) and not is_assumed(pod.uid)
     ]
     shapes = {pod.shape.id: pod for pods in (*on_nodes, pending) for pod in pods}
     queues: dict[int, str] = {}
@@ -114,7 +123,10 @@ def take(world: World, sources: Sequence[LoadSource] = ()) -> Taken:
         {pod.uid for pods in on_nodes for pod in pods if is_assumed(pod.uid)},
         queues,
         {shape: key for shape, pod in shapes.items() if (key := key_of(pod.shape))},
-        _reports(world),
+        [one for one in _reports(world) if not only or one["queue"] in queues.values()],
+        {text: without_names(world, text, (only,)) for text in set(map(said, pending))}
+        if only
+        else None,
     )
 
 
@@ -140,23 +152,6 @@ def _reports(world: World) -> list[dict[str, Any]]:
         }
         for queue in reports(world.queues, 0.0)
     ]
-
-
-class Sight(NamedTuple):
-    """What a reader may see.
-
-    Attributes:
-        nodes: whether nodes and Queues may be named.
-        pods: whether Pods of a namespace may.
-        said: a message, as the reader may read it.
-    """
-
-    nodes: bool
-    pods: Callable[[str], bool]
-    said: Callable[[str], str]
-
-
-EVERYTHING = Sight(nodes=True, pods=lambda _: True, said=lambda text: text)
 
 
 class Table:
@@ -218,12 +213,12 @@ class Bays:
 
     Args:
         levels: node labels that divide the cluster, the widest first.
-        sight: what the reader may see.
+        named: whether nodes are named.
     """
 
-    def __init__(self, levels: Sequence[str] = LEVELS, sight: Sight = EVERYTHING) -> None:
-        self._levels = tuple(levels) if sight.nodes else ()
-        self._sight = sight
+    def __init__(self, levels: Sequence[str] = LEVELS, *, named: bool = True) -> None:
+        self._levels = tuple(levels) if named else ()
+        self._named = named
         self._nodes, self._pods, self._pending = Table(), Table(), Table()
         self._seen: dict[str, Node | Pod] = {}
         """By the key of a row, the object that was written there last."""
@@ -259,9 +254,8 @@ class Bays:
         delta["texts"] = list(self._texts)[texts:]
         delta["requests"] = self._amounts[requests:]
         self._told = len(self._texts), len(self._amounts)
-        queues = [queue for queue in taken.reports if self._sees_queue(queue["queue"], taken)]
-        if queues != self._queues:
-            self._queues = delta["queues"] = queues
+        if taken.reports != self._queues:
+            self._queues = delta["queues"] = list(taken.reports)
         return {name: part for name, part in delta.items() if part}
 
     def document(self) -> dict[str, Any]:
@@ -270,7 +264,7 @@ class Bays:
             "apiVersion": API_VERSION,
             "kind": "Bays",
             "levels": self._levels,
-            "named": self._sight.nodes,
+            "named": self._named,
             "nodes": self._nodes.columns,
             "pods": self._pods.columns,
             "pending": self._pending.columns,
@@ -309,7 +303,7 @@ class Bays:
         return *domains, _natural(node.name)
 
     def _of_node(self, node: Node, row: int) -> list[tuple[str, Any]]:
-        if not self._sight.nodes:
+        if not self._named:
             return [("name", f"node {row + 1}"), ("unschedulable", int(node.spec.unschedulable))]
         taints = ", ".join(
             f"{taint.key}={taint.value}:{taint.effect}"
@@ -358,13 +352,12 @@ class Bays:
             seen[pod.uid] = pod if state != BINDING else _UNBOUND
 
     def _of_pod(self, pod: Pod, taken: Taken) -> list[tuple[str, Any]]:
-        named = self._sight.pods(pod.namespace)
         kind, name = pod.controller
         owner = f"{pod.namespace}/{kind.rpartition('/')[2]}/{name}" if name else pod.namespace
         return [
             ("requests", self._request(pod)),
-            ("owner", self._text(owner) if named else NONE),
-            ("queue", self._text(taken.queues.get(pod.shape.id, "")) if named else NONE),
+            ("owner", self._text(owner)),
+            ("queue", self._text(taken.queues.get(pod.shape.id, ""))),
             ("created", _seconds(pod.created)),
         ]
 
@@ -380,7 +373,7 @@ class Bays:
 
     def _update_pending(self, taken: Taken) -> None:
         table, seen = self._pending, self._seen
-        pods = [pod for pod in taken.pending if self._sight.pods(pod.namespace)]
+        pods = list(taken.pending)
         keys = {_waiting(pod) for pod in pods}
         for key in [key for key in table.rows if key not in keys]:
             table.remove(key)
@@ -399,7 +392,8 @@ class Bays:
         group = taken.groups.get(pod.shape.id, "")
         if pod.pod_group:
             group = f"{pod.namespace}/{pod.pod_group}"
-        nominated = pod.status.nominated_node_name if self._sight.nodes else ""
+        text = said(pod)
+        nominated = pod.status.nominated_node_name if self._named else ""
         return [
             ("name", pod.key),
             ("created", _seconds(pod.created)),
@@ -409,18 +403,8 @@ class Bays:
             ("group", self._text(group)),
             ("scheduler", self._text(pod.spec.scheduler_name)),
             ("nominated", self._text(nominated)),
-            ("message", self._text(self._sight.said(said(pod)))),
+            ("message", self._text(text if taken.texts is None else taken.texts[text])),
         ]
-
-    def _sees_queue(self, name: str, taken: Taken) -> bool:
-        if self._sight.nodes:
-            return True
-        mine = {taken.queues.get(pod.shape.id) for pod in self._visible(taken)}
-        return name in mine
-
-    def _visible(self, taken: Taken) -> Iterable[Pod]:
-        for pods in (*taken.on_nodes, taken.pending):
-            yield from (pod for pod in pods if self._sight.pods(pod.namespace))
 
     def _text(self, text: str) -> int:
         return self._texts.setdefault(text, len(self._texts))

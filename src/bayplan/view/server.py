@@ -18,7 +18,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -31,7 +31,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bayplan.view.board import SECONDS, Board
+from bayplan.view.board import SECONDS, Followed, RefusedError, SaysWhy
 from bayplan.view.session import HEADERS, Session
 
 STATIC = Path(__file__).parent / "static"
@@ -51,22 +51,7 @@ KEEP_ALIVE_SECONDS = 15.0
 Answer = dict[str, Any]
 
 
-class RefusedError(Exception):
-    """The question is not answered; the text says why."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
-
-
-class Why(Protocol):
-    """Who says why a Pod or group waits: the scheduler that runs, or the page's own judgement."""
-
-    def __call__(self, namespace: str, name: str, *, group: bool) -> Answer | None:
-        """As of `bayplan.view.board.Board.why`; raises `RefusedError`."""
-
-
-def application(board: Board, session: Session, why: Why, source: str) -> ASGIApp:
+def application(board: Followed, session: Session, why: SaysWhy, source: str) -> ASGIApp:
     """The page.
 
     Args:
@@ -132,7 +117,7 @@ def _is_open(path: str) -> bool:
 
 
 class _Answers:
-    def __init__(self, board: Board, session: Session, why: Why, source: str) -> None:
+    def __init__(self, board: Followed, session: Session, why: SaysWhy, source: str) -> None:
         self._board, self._session, self._why, self._source = board, session, why, source
 
     async def session(self, request: Request) -> Response:
@@ -182,27 +167,24 @@ class _Answers:
         namespace, pod, group = (query.get(key, "") for key in ("namespace", "pod", "group"))
         if not namespace or bool(pod) == bool(group):
             raise HTTPException(400, "namespace, and pod or group, are needed")
-        try:
-            answer = await run_in_threadpool(self._why, namespace, pod or group, group=bool(group))
-        except RefusedError as error:
-            return PlainTextResponse(f"{error}\n", error.status)
-        return _json(answer, f"nothing is known of {namespace}/{pod or group}")
+        name = pod or group
+        missing = f"nothing is known of {namespace}/{name}"
+        return await _asked(lambda: self._why(namespace, name, group=bool(group)), missing)
 
     async def why_not(self, request: Request) -> Response:
         key = request.query_params.get("pod", "")
-        return await self._asked(self._board.why_not, key, f"there is no Pod {key} any more")
+        return await _asked(lambda: self._board.why_not(key), f"there is no Pod {key} any more")
 
     async def node(self, request: Request) -> Response:
         name = request.query_params.get("name", "")
-        return await self._asked(self._board.node, name, f"there is no node {name} any more")
-
-    async def _asked(
-        self, ask: Callable[[str], Answer | None], name: str, missing: str
-    ) -> Response:
-        return _json(await run_in_threadpool(ask, name), missing)
+        return await _asked(lambda: self._board.node(name), f"there is no node {name} any more")
 
 
-def _json(answer: Answer | None, missing: str) -> Response:
+async def _asked(ask: Callable[[], Answer | None], missing: str) -> Response:
+    try:
+        answer = await run_in_threadpool(ask)
+    except RefusedError as error:
+        return PlainTextResponse(f"{error}\n", error.status)
     if answer is None:
         return PlainTextResponse(f"{missing}\n", 404)
     return Response(msgspec.json.encode(answer), media_type="application/json")

@@ -125,6 +125,7 @@ export class Picture {
     if (!bays || !lens || !this.x) return;
     const style = getComputedStyle(this.canvas);
     this.ink = style.getPropertyValue("--ink").trim();
+    this.unknown = style.getPropertyValue("--unknown").trim();
     this.empty = style.getPropertyValue("--cell").trim();
     this.scale = SCALES[style.getPropertyValue("--scheme").trim()] ?? SCALES.light;
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
@@ -166,14 +167,14 @@ export class Picture {
     const byColour = new Map();
     for (const row of rows) {
       const code = lens.category ? lens.category(row) : lens.step(row);
-      if (code === null) continue;
       if (!byColour.has(code)) byColour.set(code, []);
       byColour.get(code).push(row);
     }
     for (const [code, ofIt] of byColour) {
-      context.fillStyle = lens.category ? this.hatched(code, inner >= 6) : this.scale[code];
+      context.fillStyle = code === null ? this.unknown : lens.category ? this.hatched(code, inner >= 6) : this.scale[code];
       for (const row of ofIt) {
-        const high = Math.min(Math.max(lens.share(row) ?? 0, lens.category ? 0.3 : 0.06), 1) * inner;
+        const least = code === null ? 0 : lens.category ? 0.3 : 0.06;
+        const high = Math.min(Math.max(lens.share(row) ?? 0, least), 1) * inner;
         context.fillRect(this.px(row), this.py(row) + inner - high, inner, high);
       }
     }
@@ -192,8 +193,8 @@ export class Picture {
       const high = Math.max(offered > 0 ? (amount / offered) * inner : 0, 1);
       if (bottom - high < y - 0.5) break;
       const code = lens.podCategory ? lens.podCategory(pod) : ofNode;
-      const step = lens.step?.(row) ?? 0;
-      context.fillStyle = code === null || code === undefined ? this.scale[step] : this.hatched(code, high >= 6);
+      const step = lens.step?.(row) ?? null;
+      context.fillStyle = code !== null ? this.hatched(code, high >= 6) : step !== null ? this.scale[step] : this.unknown;
       context.fillRect(x, bottom - high, inner, high - (high > 3 ? 1 : 0));
       const state = bays.pods.state[pod];
       if (state === 1) {
@@ -204,6 +205,11 @@ export class Picture {
         context.strokeRect(x + 0.5, bottom - high + 0.5, inner - 1, high - 1);
       }
       bottom -= high;
+    }
+    const rest = (bays.share(row, resource) ?? 0) * inner - (y + inner - bottom); // of Pods that are not shown
+    if (!bays.named && rest >= 1) {
+      context.fillStyle = this.unknown;
+      context.fillRect(x, Math.max(bottom - rest, y), inner, Math.min(rest, bottom - y));
     }
     if (lens.category && !lens.podCategory && ofNode !== null) {
       context.fillStyle = this.hatched(ofNode, true);
