@@ -85,3 +85,14 @@ def test_a_file_without_nodes_and_pods_is_told(bayplan: Bayplan, tmp_path: Path)
     run = bayplan("-f", path, "-o", "json")
     assert run.exit_code == 2
     assert "there is neither a Node nor a Pod in it" in run.output
+
+
+def test_of_a_pod_that_nobody_has_looked_at_the_text_says_what_stands_against_it(
+    bayplan: Bayplan, file: Path
+) -> None:
+    file.write_text(NODES.partition("status:\n  conditions")[0])
+    run = bayplan("-f", file, "-o", "json")
+    bays = json.loads(run.stdout)
+    message = bays["texts"][bays["pending"]["message"][0]]
+    assert message.startswith("waits: 0/1 nodes are available: 1 Insufficient cpu.")
+    assert message.endswith("Nearest: n1 has 1 cpu free of the 5 that it needs.")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.view import chromium
-from tests.view.chromium import Tab
+from e2e import chromium
+from e2e.chromium import Tab
 from tests.view.support import RACK, ZONE
 from tests.view.test_server import Site, served
 
@@ -139,6 +139,21 @@ def test_why_and_why_not_of_a_pod_that_waits(tab: Tab) -> None:
     assert "NodeResourcesFit: Insufficient cpu (3)" in tab.text("#legend")
     tab.press("Escape")
     tab.wait("document.getElementById('answer').hidden && bayplan.state.lens.id === 'dominant'")
+
+
+def test_where_a_pod_would_go_is_framed_on_the_picture(tab: Tab, site: Site) -> None:
+    with site.lock:
+        site.cluster.add(make_pod("fits").req(cpu="3").node_selector({ZONE: "a"}))
+        site.cluster.add(make_node("n0").capacity(cpu="9", pods=10).label(ZONE, "a"))
+    tab.wait("bayplan.state.bays.counts.nodes === 4 && bayplan.state.bays.counts.waiting === 3")
+    tab.run("document.querySelector('[data-pod=\"default/fits\"]').click()")
+    tab.wait("document.querySelector('#answer h2')?.innerText.startsWith('default/fits waits')")
+    [[node, count]] = tab.run("[...bayplan.picture.ghosts]")
+    assert node in ("n0", "n1", "n2")
+    assert count == 1
+    assert f"would go to: {node}" in tab.text("#answer")
+    tab.press("Escape")
+    assert tab.run("bayplan.picture.ghosts.size") == 0
 
 
 def test_everything_can_be_done_with_the_keyboard_alone(tab: Tab) -> None:

@@ -93,7 +93,7 @@ def view(
                 file, config, plugin_dir, namespace, None, feature_gates, kubeconfig
             )
             offline.print_notes(cluster)
-            board = Board(core, _alone(), level)
+            board = Board(core, _alone(), level, still=True)
             if output is not None:
                 _print(board.document(), output)
                 return
@@ -113,6 +113,7 @@ def view(
         listening = serving.bound(address, port)
     except OSError as error:
         plugins.unusable(f"{address}:{port}: {error.strerror or error}")
+    board.packed()  # the first browser need not wait for the columns
     session = Session(address, listening.getsockname()[1])
     typer.echo(f"{session.url}\nThe address lets one browser in, once. Ctrl-C ends it.")
     serving.run(serving.application(board, session, why, source), listening)

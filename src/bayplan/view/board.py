@@ -7,6 +7,7 @@ runs on the threads of whoever asks: columns are made and encoded there, once fo
 from __future__ import annotations
 
 import gzip
+import math
 import threading
 import time
 from collections import deque
@@ -26,7 +27,7 @@ from bayplan.explain.why import Why
 from bayplan.groups.placers import Placers
 from bayplan.profiles import Profiles
 from bayplan.report.records import Records
-from bayplan.view.columns import LEVELS, Bays, take
+from bayplan.view.columns import LEVELS, Bays, Taken, take
 from bayplan.world import World
 
 T = TypeVar("T")
@@ -36,6 +37,7 @@ SECONDS = 0.5
 """Between two looks at the world."""
 ASKED_SECONDS = 10.0
 """Between two looks at the columns of a scheduler, which pays for each."""
+JUDGED = 100
 DELTAS = 120
 """Changes that are remembered: whoever has missed more reads all columns again."""
 
@@ -102,6 +104,8 @@ class Board:
         ask: how.
         levels: see `Bays`.
         clock: monotonic seconds.
+        still: whether nothing ever changes: then one look is enough, and of `JUDGED` Pods of which
+            nothing was said it is said what stands against them.
     """
 
     def __init__(
@@ -110,8 +114,11 @@ class Board:
         ask: Ask,
         levels: Sequence[str] = LEVELS,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        still: bool = False,
     ) -> None:
         self._core, self._ask, self._levels, self._clock = core, ask, levels, clock
+        self._still = still
         self._lock = threading.Lock()
         self._bays = Bays(levels)
         self._looked = float("-inf")
@@ -126,13 +133,25 @@ class Board:
         with self._lock:
             now = self._clock()
             if now - self._looked >= SECONDS:
-                core = self._core
-                sources = core.profiles.load_sources()
-                self._update(self._ask(lambda: take(core.world, sources)))
-                self._looked = now
+                self._update(self._ask(self._take))
+                self._looked = math.inf if self._still else now
             return self._generation
 
-    def _update(self, taken: Any) -> None:
+    def _take(self) -> Taken:
+        core = self._core
+        taken = take(core.world, core.profiles.load_sources())
+        if not self._still:
+            return taken
+        silent = [pod for pod in taken.pending if not taken.messages[pod.uid]]
+        silent.sort(key=lambda pod: (-pod.priority, pod.key))
+        sentences = {}
+        for pod in silent[:JUDGED]:
+            who = Why(core.world, core.profiles, core.placers, core.records, names=True)
+            answer = who.of_pod(pod.namespace, pod.name) or {"sentence": ""}
+            sentences[pod.uid] = answer["sentence"].removeprefix(f"{pod.key} ")
+        return taken._replace(messages={**taken.messages, **sentences})
+
+    def _update(self, taken: Taken) -> None:
         if self._bays.worn:
             self._bays = Bays(self._levels)
             self._generation += 1

@@ -65,7 +65,7 @@ class Taken(NamedTuple):
         queues: by the id of a shape, the Queue that its Pods count in.
         groups: by the id of a shape, the key of the group of its Pods.
         reports: the Queues, as ``bayplan queues -o json`` has them.
-        texts: what was said of Pods that wait, as it may be read; None where all of it may.
+        messages: by uid, what is said of Pods that wait, as it may be read.
     """
 
     nodes: Sequence[Node]
@@ -78,7 +78,7 @@ class Taken(NamedTuple):
     queues: Mapping[int, str]
     groups: Mapping[int, str]
     reports: Sequence[dict[str, Any]]
-    texts: Mapping[str, str] | None = None
+    messages: Mapping[str, str]
 
 
 def take(world: World, sources: Sequence[LoadSource] = (), only: str = "") -> Taken:
@@ -124,9 +124,10 @@ def take(world: World, sources: Sequence[LoadSource] = (), only: str = "") -> Ta
         queues,
         {shape: key for shape, pod in shapes.items() if (key := key_of(pod.shape))},
         [one for one in _reports(world) if not only or one["queue"] in queues.values()],
-        {text: without_names(world, text, (only,)) for text in set(map(said, pending))}
-        if only
-        else None,
+        {
+            pod.uid: without_names(world, said(pod), (only,)) if only else said(pod)
+            for pod in pending
+        },
     )
 
 
@@ -392,7 +393,6 @@ class Bays:
         group = taken.groups.get(pod.shape.id, "")
         if pod.pod_group:
             group = f"{pod.namespace}/{pod.pod_group}"
-        text = said(pod)
         nominated = pod.status.nominated_node_name if self._named else ""
         return [
             ("name", pod.key),
@@ -403,7 +403,7 @@ class Bays:
             ("group", self._text(group)),
             ("scheduler", self._text(pod.spec.scheduler_name)),
             ("nominated", self._text(nominated)),
-            ("message", self._text(text if taken.texts is None else taken.texts[text])),
+            ("message", self._text(taken.messages[pod.uid])),
         ]
 
     def _text(self, text: str) -> int:

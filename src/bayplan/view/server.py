@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import zlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,8 @@ LONGEST_BODY = 1024
 """Bytes of a POST: a token."""
 PAGES_OPEN = 100
 """Connections at once; more are told to come later (503)."""
+_GZIP = 31
+"""For zlib: a gzip header, and the largest window."""
 KEEP_ALIVE_SECONDS = 15.0
 """After so long without a change a stream says that it is still there."""
 
@@ -142,7 +145,11 @@ class _Answers:
         since = request.query_params.get("since", "")
         if not since.isdecimal():
             raise HTTPException(400, "since must be a generation")
-        return StreamingResponse(self._events(int(since)), media_type="text/event-stream")
+        events = self._events(int(since))
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            return StreamingResponse(events, media_type="text/event-stream")
+        headers = {"content-encoding": "gzip"}
+        return StreamingResponse(_gzipped(events), headers=headers, media_type="text/event-stream")
 
     async def _events(self, generation: int) -> AsyncIterator[bytes]:
         silent = 0.0
@@ -178,6 +185,14 @@ class _Answers:
     async def node(self, request: Request) -> Response:
         name = request.query_params.get("name", "")
         return await _asked(lambda: self._board.node(name), f"there is no node {name} any more")
+
+
+async def _gzipped(events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Each event can be read when it comes; later ones refer to what was in earlier ones."""
+    packer = zlib.compressobj(wbits=_GZIP)
+    async for event in events:
+        yield packer.compress(event) + packer.flush(zlib.Z_SYNC_FLUSH)
+    yield packer.flush()
 
 
 async def _asked(ask: Callable[[], Answer | None], missing: str) -> Response:

@@ -6,49 +6,54 @@ import { age, byPeople, percent } from "./data.js";
 export const STEPS = 8; // of a scale, light to dark
 export const CATEGORIES = 8; // the last stands for all others
 
-// All lenses that these columns allow. verdict is the answer of /why-not, or null.
+// All lenses that these columns allow: id, label, and a function that makes it, since that looks at all
+// nodes or Pods. verdict is the answer of /why-not, or null.
 export function lenses(bays, verdict) {
   const resources = bays.resources;
   const dominant = (row) => bays.dominant(row, resources)[0];
-  const all = [scale("dominant", "dominant share", dominant, percent)];
+  const all = [];
+  const add = (id, label, make) => all.push({ id, label, make: () => ({ id, label, ...make() }) });
+  add("dominant", "dominant share", () => scale("dominant share", dominant));
   for (const name of resources) {
-    all.push(scale(`resource ${name}`, name, (row) => bays.share(row, name), percent, name));
+    add(`resource ${name}`, name, () => ({ ...scale(name, (row) => bays.share(row, name)), resource: name }));
   }
   for (const name of ["cpu", "memory"]) {
-    if (bays.nodes[`load/${name}`]) {
-      all.push(scale(`load ${name}`, `measured load: ${name}`, (row) => known(bays.nodes[`load/${name}`][row]), percent));
-    }
+    const load = bays.nodes[`load/${name}`];
+    if (load) add(`load ${name}`, `measured load: ${name}`, () => scale(`load of ${name}`, (row) => known(load[row])));
   }
-  const onNodes = (column) => (row) => most(bays, row, column);
-  if (bays.queues.length) all.push(category("queue", "queue", bays, onNodes((pod) => bays.podText("queue", pod)), dominant, (pod) => bays.podText("queue", pod)));
-  const namespace = (pod) => bays.podText("owner", pod).split("/")[0];
-  all.push(category("namespace", "namespace", bays, onNodes(namespace), dominant, namespace));
-  const owner = (pod) => bays.podText("owner", pod);
-  all.push(category("owner", "owner", bays, onNodes(owner), dominant, owner));
+  const ofPods = (label, ofPod) => () => ({
+    ...category(label, bays, (row) => most(bays, row, ofPod), dominant),
+    ofPod,
+  });
+  if (bays.queues.length) add("queue", "queue", ofPods("queue", (pod) => bays.podText("queue", pod)));
+  add("namespace", "namespace", ofPods("namespace", (pod) => bays.podText("owner", pod).split("/")[0]));
+  add("owner", "owner", ofPods("owner", (pod) => bays.podText("owner", pod)));
   if (bays.nodes.created) {
-    all.push(range("age", "age", bays, (row) => known(bays.nodes.created[row]), dominant, age));
-    const taints = (row) => [bays.nodes.unschedulable[row] === 1 ? "cordoned" : "", bays.text("taints", row)].filter(Boolean).join(", ");
-    all.push(category("taints", "taints", bays, (row) => taints(row) || "none", dominant));
+    add("age", "age", () => range("age", bays, (row) => known(bays.nodes.created[row]), dominant, age));
+    const cordoned = (row) => (bays.nodes.unschedulable[row] === 1 ? "cordoned" : "");
+    const taints = (row) => [cordoned(row), bays.text("taints", row)].filter(Boolean).join(", ") || "none";
+    add("taints", "taints", () => category("taints", bays, taints, dominant));
   }
-  if (bays.nodes.price?.some((price) => price >= 0)) {
-    all.push(range("price", "price per hour", bays, (row) => known(bays.nodes.price[row]), dominant, (price) => String(price)));
+  const price = (row) => known(bays.nodes.price[row]);
+  if (bays.nodes.price?.some((one) => one >= 0)) {
+    add("price", "price per hour", () => range("price", bays, price, dominant, String));
   }
-  if (verdict) all.push(against(bays, verdict, dominant));
+  if (verdict) add("why-not", `why not ${verdict.pod}`, () => against(bays, verdict, dominant));
   return all;
 }
 
 const known = (value) => (value === undefined || value < 0 ? null : value);
 
-function scale(id, label, share, words, resource) {
+function scale(label, share) {
   const step = (row) => {
     const value = share(row);
     return value === null ? null : Math.min(STEPS - 1, Math.floor(Math.max(value, 0) * STEPS));
   };
   const legend = Array.from({ length: STEPS }, (_, i) => ({ step: i, text: `from ${Math.round((i / STEPS) * 100)}%` }));
-  return { id, label, share, step, resource, legend, says: (row) => `${label} ${words(share(row))}` };
+  return { share, step, legend, says: (row) => `${label} ${percent(share(row))}` };
 }
 
-function range(id, label, bays, value, share, words) {
+function range(label, bays, value, share, words) {
   const values = bays.nodes.name.map((_, row) => value(row)).filter((one) => one !== null);
   const low = values.reduce((a, b) => Math.min(a, b), Infinity);
   const high = values.reduce((a, b) => Math.max(a, b), -Infinity);
@@ -59,10 +64,10 @@ function range(id, label, bays, value, share, words) {
   };
   const at = (i) => low + i * width;
   const legend = values.length ? [0, STEPS - 1].map((i) => ({ step: i, text: words(i ? high : at(0)) })) : [];
-  return { id, label, share, step, legend, says: (row) => (value(row) === null ? `${label} not known` : `${label} ${words(value(row))}`) };
+  return { share, step, legend, says: (row) => (value(row) === null ? `${label} not known` : `${label} ${words(value(row))}`) };
 }
 
-function category(id, label, bays, of, share, ofPod) {
+function category(label, bays, of, share) {
   const counts = new Map();
   bays.nodes.name.forEach((name, row) => {
     if (name) counts.set(of(row), (counts.get(of(row)) ?? 0) + 1);
@@ -74,12 +79,10 @@ function category(id, label, bays, of, share, ofPod) {
   if (named.length > CATEGORIES) legend.push({ category: CATEGORIES - 1, text: `${named.length - CATEGORIES + 1} others` });
   const codeOf = (name) => index.get(name) ?? (name ? CATEGORIES - 1 : null);
   return {
-    id,
-    label,
     share,
     legend,
+    codeOf,
     category: (row) => codeOf(of(row)),
-    podCategory: ofPod && ((pod) => codeOf(ofPod(pod))),
     says: (row) => `${label} ${of(row) || "none"}`,
   };
 }
@@ -91,8 +94,6 @@ function against(bays, verdict, share) {
   legend.unshift({ category: 0, text: `nothing stands against it (${fits})` });
   const code = (row) => verdict.node[row] ?? null;
   return {
-    id: "why-not",
-    label: `why not ${verdict.pod}`,
     share,
     legend,
     category: (row) => (code(row) === null ? null : Math.min(code(row) + 1, CATEGORIES - 1)),

@@ -127,6 +127,8 @@ export function nodes(bays, lens, into) {
 
 export function why(answer, into, close, whyNot) {
   const lines = [];
+  const plan = [...planned(answer)].map(([name, count]) => (count > 1 ? `${count} on ${name}` : name));
+  if (plan.length) lines.push(`would go to: ${plan.join(", ")}`);
   if (answer.leads === false) lines.push(`said by a standby, which does not decide; ${answer.leader || "nobody"} leads`);
   const last = answer.last;
   if (last) lines.push(`last attempt, ${last.time}: ${last.reason}${last.node ? ` on ${last.node}` : ""}${last.message ? `: ${last.message}` : ""}`);
@@ -154,6 +156,15 @@ export function why(answer, into, close, whyNot) {
     ...lines.map((line) => element("p", {}, line)),
     ...tables,
   ], close);
+}
+
+// By node, how many Pods of an answer would go there as things are.
+export function planned(answer) {
+  const now = answer.now ?? {};
+  const nodes = now.plan ? Object.values(now.plan) : now.node ? [now.node] : [];
+  const counts = new Map();
+  for (const name of nodes) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return counts;
 }
 
 export function node(bays, lens, row, answer, into, close) {

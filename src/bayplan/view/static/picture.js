@@ -5,6 +5,7 @@ import { byPeople } from "./data.js";
 
 const NEAR = 24;
 const NAMED = 56; // from here on a cell has its name
+const NOT_KNOWN = -1; // a category or step
 const GAP = 18; // between blocks, with their label
 const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8c8c8c"];
 const SCALES = {
@@ -20,17 +21,32 @@ export class Picture {
     this.zoom = 1;
     [this.left, this.top] = [0, 0];
     this.selected = -1;
+    this.ghosts = new Map(); // by name of a node, how many Pods would go there
     this.patterns = new Map();
   }
 
   show(bays, lens) {
     [this.bays, this.lens] = [bays, lens];
+    this.read();
     if (bays.nodesCame) {
       bays.nodesCame = false;
       this.place();
       this.arrange();
     }
     this.draw();
+  }
+
+  // What the lens says of each node, once for all frames: how far a cell is filled, and with what.
+  read() {
+    const { bays, lens } = this;
+    this.resources = bays.resources;
+    this.shares = new Float32Array(bays.size);
+    this.codes = new Int16Array(bays.size).fill(NOT_KNOWN);
+    for (let row = 0; row < bays.size; row++) {
+      if (!bays.nodes.name[row]) continue;
+      this.shares[row] = lens.share(row) ?? 0;
+      this.codes[row] = (lens.category ?? lens.step)(row) ?? NOT_KNOWN;
+    }
   }
 
   forget() {
@@ -139,7 +155,8 @@ export class Picture {
     if (near) for (const row of visible) this.strips(row, inner);
     else this.fills(visible, inner);
     this.marks(visible, inner);
-    this.labels(size);
+    this.planned(inner);
+    this.labels();
     this.frame(inner);
     if (!this.painted) this.painted = performance.now();
   }
@@ -164,37 +181,40 @@ export class Picture {
   // By colour, since changing it costs more than a rectangle.
   fills(rows, inner) {
     const { lens, context } = this;
-    const byColour = new Map();
+    const byCode = new Map();
     for (const row of rows) {
-      const code = lens.category ? lens.category(row) : lens.step(row);
-      if (!byColour.has(code)) byColour.set(code, []);
-      byColour.get(code).push(row);
+      const code = this.codes[row];
+      if (!byCode.has(code)) byCode.set(code, []);
+      byCode.get(code).push(row);
     }
-    for (const [code, ofIt] of byColour) {
-      context.fillStyle = code === null ? this.unknown : lens.category ? this.hatched(code, inner >= 6) : this.scale[code];
+    for (const [code, ofIt] of byCode) {
+      context.fillStyle = this.colour(code, inner);
+      const least = code === NOT_KNOWN ? 0 : lens.category ? 0.3 : 0.06;
       for (const row of ofIt) {
-        const least = code === null ? 0 : lens.category ? 0.3 : 0.06;
-        const high = Math.min(Math.max(lens.share(row) ?? 0, least), 1) * inner;
+        const high = Math.min(Math.max(this.shares[row], least), 1) * inner;
         context.fillRect(this.px(row), this.py(row) + inner - high, inner, high);
       }
     }
   }
 
+  colour(code, size) {
+    if (code === NOT_KNOWN) return this.unknown;
+    return this.lens.category ? this.hatched(code, size >= 6) : this.scale[code];
+  }
+
   // Pods of a node from below, as high as their share of what the lens shows.
   strips(row, inner) {
     const { bays, lens, context } = this;
-    const resource = lens.resource ?? bays.dominant(row, bays.resources)[1];
+    const resource = lens.resource ?? bays.dominant(row, this.resources)[1];
     const offered = bays.nodes[`allocatable/${resource}`]?.[row] ?? 0;
     const [x, y] = [this.px(row), this.py(row)];
     let bottom = y + inner;
-    const ofNode = lens.category?.(row) ?? null;
     for (const pod of bays.podsOn(row)) {
       const amount = resource === "pods" ? 1 : (bays.amounts(pod)[resource] ?? 0);
       const high = Math.max(offered > 0 ? (amount / offered) * inner : 0, 1);
       if (bottom - high < y - 0.5) break;
-      const code = lens.podCategory ? lens.podCategory(pod) : ofNode;
-      const step = lens.step?.(row) ?? null;
-      context.fillStyle = code !== null ? this.hatched(code, high >= 6) : step !== null ? this.scale[step] : this.unknown;
+      const code = lens.ofPod ? (lens.codeOf(lens.ofPod(pod)) ?? NOT_KNOWN) : this.codes[row];
+      context.fillStyle = this.colour(code, high);
       context.fillRect(x, bottom - high, inner, high - (high > 3 ? 1 : 0));
       const state = bays.pods.state[pod];
       if (state === 1) {
@@ -211,8 +231,8 @@ export class Picture {
       context.fillStyle = this.unknown;
       context.fillRect(x, Math.max(bottom - rest, y), inner, Math.min(rest, bottom - y));
     }
-    if (lens.category && !lens.podCategory && ofNode !== null) {
-      context.fillStyle = this.hatched(ofNode, true);
+    if (lens.category && !lens.ofPod) {
+      context.fillStyle = this.colour(this.codes[row], inner);
       context.fillRect(x, y, inner, Math.max(4, inner / 8));
     }
     if (inner >= NAMED) {
@@ -234,7 +254,7 @@ export class Picture {
     context.beginPath();
     for (const row of rows) {
       const [x, y] = [this.px(row), this.py(row)];
-      if (this.lens.share(row) > 1) {
+      if (this.shares[row] > 1) {
         context.moveTo(x, y + 0.5);
         context.lineTo(x + inner, y + 0.5);
       }
@@ -246,6 +266,25 @@ export class Picture {
       }
     }
     context.stroke();
+  }
+
+  // Where Pods would go: a dashed frame, and how many.
+  planned(inner) {
+    const { bays, context } = this;
+    if (!this.ghosts.size) return;
+    context.strokeStyle = this.ink;
+    context.fillStyle = this.ink;
+    context.lineWidth = Math.max(1.5, Math.min(3, inner / 10));
+    context.setLineDash([4, 3]);
+    context.font = "bold 12px system-ui, sans-serif";
+    bays.nodes.name.forEach((name, row) => {
+      const count = this.ghosts.get(name);
+      if (!count || Number.isNaN(this.x[row])) return;
+      context.strokeRect(this.px(row) + 1, this.py(row) + 1, inner - 2, inner - 2);
+      if (inner >= NEAR) context.fillText(`+${count}`, this.px(row) + 4, this.py(row) + inner - 5);
+    });
+    context.setLineDash([]);
+    context.lineWidth = 1;
   }
 
   labels() {

@@ -81,7 +81,7 @@ function list() {
 }
 
 function choose(id) {
-  state.lens = state.all.find((lens) => lens.id === id) ?? state.all[0];
+  state.lens = (state.all.find((lens) => lens.id === id) ?? state.all[0]).make();
   const present = [...page.lens.options].map((option) => `${option.value} ${option.text}`).join();
   if (present !== state.all.map((lens) => `${lens.id} ${lens.label}`).join()) {
     page.lens.replaceChildren(...state.all.map((lens) => panels.element("option", { value: lens.id }, lens.label)));
@@ -94,7 +94,7 @@ function choose(id) {
 }
 
 function nextLens(step) {
-  const at = state.all.indexOf(state.lens);
+  const at = state.all.findIndex((lens) => lens.id === state.lens.id);
   choose(state.all[(at + step + state.all.length) % state.all.length].id);
 }
 
@@ -111,16 +111,22 @@ async function why(name) {
   state.asked = name;
   const slash = name.indexOf("/");
   const query = new URLSearchParams({ namespace: name.slice(0, slash), pod: name.slice(slash + 1) });
-  const answer = await ask(`/why?${query}`);
-  if (answer) panels.why(answer, page.answer, close, whyNot);
+  explain(await ask(`/why?${query}`));
   page.answer.focus();
 }
 
 async function whyGroup(key) {
   const slash = key.indexOf("/");
   const query = new URLSearchParams({ namespace: key.slice(0, slash), group: key.slice(slash + 1) });
-  const answer = await ask(`/why?${query}`);
-  if (answer) panels.why(answer, page.answer, close, whyNot);
+  explain(await ask(`/why?${query}`));
+}
+
+// An answer, and on the picture where its Pods would go now.
+function explain(answer) {
+  if (!answer) return;
+  panels.why(answer, page.answer, close, whyNot);
+  picture.ghosts = panels.planned(answer);
+  picture.draw();
 }
 
 async function whyNot() {
@@ -142,6 +148,8 @@ async function inspect(row) {
 
 function close() {
   page.answer.hidden = true;
+  picture.ghosts = new Map();
+  picture.draw();
   if (state.verdict) {
     state.verdict = null;
     state.all = lenses(state.bays, null);

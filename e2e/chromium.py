@@ -42,6 +42,7 @@ def opened(folder: Path, width: int = 1280, height: int = 800, *flags: str) -> I
     command += ["--remote-allow-origins=*", f"--window-size={width},{height}", *flags]
     if os.geteuid() == 0:
         command.append("--no-sandbox")
+    folder.mkdir(exist_ok=True)
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen([*command, "about:blank"], stdout=log, stderr=log)
     try:
