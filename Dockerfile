@@ -28,7 +28,7 @@ RUN python -m venv /opt/tools \
     && find /opt/bayplan -depth -type d -name __pycache__ -exec rm -r {} + \
     && /opt/bayplan/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/bayplan/lib \
     && /opt/bayplan/bin/bayplan config show > /dev/null \
-    && /opt/bayplan/bin/python -B -c 'import bayplan.app.process, kubernetes.config.kube_config' \
+    && /opt/bayplan/bin/python -B -c 'import bayplan.app.process, bayplan.view.server, kubernetes.config.kube_config' \
     && find /opt/bayplan -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 FROM python:${PYTHON}

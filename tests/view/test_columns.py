@@ -190,6 +190,34 @@ def test_whoever_sees_one_namespace_gets_shares_and_no_other_name() -> None:
     assert [queue["queue"] for queue in seen["queues"]] == ["red"]
 
 
+NAMES = st.sampled_from(["red", "blue", "green"])
+"""Of namespaces, whose Pods and owners are called after them."""
+FOREIGN = st.lists(st.tuples(NAMES, st.booleans(), st.booleans()), max_size=8)
+
+
+@given(FOREIGN)
+def test_no_name_of_another_namespace_gets_into_the_columns_of_one(
+    pods: list[tuple[str, bool, bool]],
+) -> None:
+    made = tenants("node-x", "red", "blue", "green")
+    for number, (namespace, placed, told) in enumerate(pods):
+        pod = make_pod(f"{namespace}-{number}").namespace(namespace).req(cpu="1")
+        pod = pod.owner("ReplicaSet", f"{namespace}-owner")
+        if told:
+            others = " ".join(f"{name}/{name}-{i}," for i, (name, *_) in enumerate(pods))
+            pod = pod.condition("PodScheduled", "False", message=f"waits for {others} on node-x.")
+        made.add(pod.node("node-x") if placed else pod.nominated("node-x"))
+    bays = Bays(named=False)
+    bays.update(take(made.core.world, only="red"))
+    data = msgspec.json.encode(bays.document()).decode()
+    for name in ("blue", "green", "node-x"):
+        assert name not in data
+    mine = [placed for namespace, placed, _ in pods if namespace == "red"]
+    seen = bays.document()
+    assert len(seen["pods"].get("node", ())) == sum(mine)
+    assert len(seen["pending"].get("name", ())) == len(mine) - sum(mine)
+
+
 def test_texts_that_nothing_refers_to_any_more_wear_the_columns_out(monkeypatch: Any) -> None:
     monkeypatch.setattr(columns, "SPARE_TEXTS", 3)
     made, bays = cluster(), Bays()

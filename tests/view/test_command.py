@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 import structlog
@@ -96,3 +100,50 @@ def test_of_a_pod_that_nobody_has_looked_at_the_text_says_what_stands_against_it
     message = bays["texts"][bays["pending"]["message"][0]]
     assert message.startswith("waits: 0/1 nodes are available: 1 Insufficient cpu.")
     assert message.endswith("Nearest: n1 has 1 cpu free of the 5 that it needs.")
+
+
+ZONES = NODES.replace("name: web", "name: web, ownerReferences: [OWNER]").replace(
+    "OWNER", "{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: u, controller: true}"
+)
+OTHER = """
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n2, labels: {topology.kubernetes.io/zone: b}}
+status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}}
+"""
+
+
+def test_what_a_page_of_files_says_of_a_lost_zone_is_what_simulate_says(
+    bayplan: Bayplan, file: Path
+) -> None:
+    file.write_text(ZONES + OTHER)
+    zone = {"label": "topology.kubernetes.io/zone", "value": "a"}
+    command = [sys.executable, "-m", "bayplan"]
+    lose = f"--lose={zone['label']}={zone['value']}"
+    said = subprocess.check_output([*command, "simulate", "-f", file, "-o", "json", lose])
+    with subprocess.Popen(
+        [*command, "view", "-f", file], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            url = urlsplit(process.stdout.readline().strip())
+            page = http.client.HTTPConnection(url.netloc, timeout=60)
+            page.request("POST", "/session", url.fragment)
+            answer = page.getresponse()
+            answer.read()
+            cookie = {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
+            page.request("GET", f"/lose?{urlencode(zone)}", headers=cookie)
+            loss = json.loads(page.getresponse().read())
+            page.request("GET", "/lose?label=zone&value=a", headers=cookie)
+            refused = page.getresponse()
+            why = refused.read().decode()
+        finally:
+            process.terminate()
+    simulated = json.loads(said)
+    placed = {one["pod"]: one["node"] for one in simulated["placements"] if "lost" in one}
+    assert loss["back"] == placed == {"shop/web": "n2"}
+    assert loss["nodes"] == simulated["lost"]["nodes"] == ["n1"]
+    assert loss["sentence"].startswith("1 nodes lost, 1 Pods with them: 1 come back")
+    assert refused.status == 400
+    assert "no Node has this label" in why

@@ -36,7 +36,19 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     monkeypatch.setattr(boards, "SECONDS", 0.0)
-    with served() as made:
+
+    def loses(label: str, value: str) -> dict[str, Any]:
+        assert (label, value) == (ZONE, "a")
+        return {
+            "sentence": "2 nodes lost, 2 Pods with them: 1 come back, 1 stay down, 0 are gone",
+            "nodes": ["n1", "n2"],
+            "back": {"shop/web-1": "n10"},
+            "down": {"shop/web-2": "no room"},
+            "gone": {},
+            "evicted": {"bank/db": ["shop/web-1"]},
+        }
+
+    with served(loses) as made:
         yield made
 
 
@@ -154,6 +166,22 @@ def test_where_a_pod_would_go_is_framed_on_the_picture(tab: Tab, site: Site) -> 
     assert f"would go to: {node}" in tab.text("#answer")
     tab.press("Escape")
     assert tab.run("bayplan.picture.ghosts.size") == 0
+
+
+def test_nodes_can_be_thought_away(tab: Tab) -> None:
+    full = pixel(tab, "n1", 0.7, 0.1)
+    choices = tab.run("[...document.getElementById('lose').options].map(one => one.text)")
+    assert choices == ["nothing", "zone a", "zone b", "rack r1", "rack r2"]
+    tab.run("""(() => { const lose = document.getElementById("lose"); lose.selectedIndex = 1;
+      lose.dispatchEvent(new Event("change")); })()""")
+    tab.wait("document.querySelector('#answer h2')?.innerText.startsWith('2 nodes lost')")
+    for text in ("shop/web-1\tn10", "shop/web-2\tno room", "bank/db\tshop/web-1"):
+        assert text in tab.text("#answer")
+    assert pixel(tab, "n1", 0.7, 0.1) != full
+    assert tab.run("[...bayplan.picture.ghosts]") == [["n10", 1]]
+    tab.press("Escape")
+    assert pixel(tab, "n1", 0.7, 0.1) == full
+    assert tab.run("document.getElementById('lose').selectedIndex") == 0
 
 
 def test_everything_can_be_done_with_the_keyboard_alone(tab: Tab) -> None:

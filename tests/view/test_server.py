@@ -19,7 +19,7 @@ from tests.view.support import board, cluster, patched
 from bayplan.testing import make_node, make_pod
 from bayplan.view import board as boards
 from bayplan.view import server as serving
-from bayplan.view.board import Board
+from bayplan.view.board import Board, Loses
 from bayplan.view.session import POLICY, Session
 
 
@@ -70,7 +70,7 @@ class Answer:
 
 
 @contextmanager
-def served() -> Iterator[Site]:
+def served(loses: Loses | None = None) -> Iterator[Site]:
     made, lock = cluster(), threading.Lock()
 
     def ask(answer: Any) -> Any:
@@ -80,7 +80,7 @@ def served() -> Iterator[Site]:
     shown = Board(made.core, ask)
     listening = serving.bound("127.0.0.1", 0)
     session = Session("127.0.0.1", listening.getsockname()[1])
-    server = serving.server(serving.application(shown, session, shown.why, "a tést"))
+    server = serving.server(serving.application(shown, session, shown.why, "a tést", loses))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:

@@ -84,14 +84,17 @@ def _label(text: str) -> tuple[str, str]:
     return label, value
 
 
-def _print_loss(console: Console, loss: Loss, placements: list[Result]) -> None:
-    lost = [placement for placement in placements if "lost" in placement]
-    back = sum(placement["node"] is not None for placement in lost)
-    console.print(
+def loss_sentence(loss: Loss, placements: list[Result]) -> str:
+    """What becomes of the Pods of lost nodes."""
+    back = sum(p["pod"] in loss.pods and p["node"] is not None for p in placements)
+    return (
         f"{len(loss.nodes)} nodes lost, {len(loss.pods) + len(loss.gone)} Pods with them: "
-        f"{back} come back, {len(loss.pods) - back} stay down, {len(loss.gone)} are gone\n",
-        style="bold",
+        f"{back} come back, {len(loss.pods) - back} stay down, {len(loss.gone)} are gone"
     )
+
+
+def _print_loss(console: Console, loss: Loss, placements: list[Result]) -> None:
+    console.print(f"{loss_sentence(loss, placements)}\n", style="bold")
     if loss.gone:
         table = Table("gone", "why", box=None, pad_edge=False)
         for pod, why in sorted(loss.gone.items()):
@@ -115,7 +118,7 @@ def _print(
     console.print(table)
     placed = sum(placement["node"] is not None for placement in placements)
     console.print(f"\n{placed} placed, {len(placements) - placed} not\n", style="bold")
-    if victims := _preemptors(placements):
+    if victims := evicted_for(placements):
         evicted = Table("would be evicted", "for", box=None, pad_edge=False)
         for victim, preemptors in sorted(victims.items()):
             evicted.add_row(victim, some(preemptors))
@@ -124,7 +127,7 @@ def _print(
     console.print(_usage(before, after))
 
 
-def _preemptors(placements: list[Result]) -> dict[str, list[str]]:
+def evicted_for(placements: list[Result]) -> dict[str, list[str]]:
     """For whom each Pod would be evicted: Pods and groups."""
     preemptors: dict[str, list[str]] = {}
     for placement in placements:

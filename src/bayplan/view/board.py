@@ -77,6 +77,13 @@ class SaysWhy(Protocol):
         """As `Board.why`; raises `RefusedError`."""
 
 
+class Loses(Protocol):
+    """Says what would be without the nodes that have this value of a label."""
+
+    def __call__(self, label: str, value: str) -> Answer:
+        """As docs/view.md has it; raises `RefusedError`."""
+
+
 class Followed(Protocol):
     """A picture with changes. All may raise `RefusedError`."""
 

@@ -9,6 +9,7 @@
 | ``/why?namespace=&pod=`` or ``&group=`` | as on the scheduler's port (docs/why.md) |
 | ``/why-not?pod=NS/NAME`` | what stands against each node |
 | ``/node?name=`` | the Pods of a node |
+| ``/lose?label=&value=`` | what would be without these nodes; of files |
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import threading
 import zlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -32,7 +33,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bayplan.view.board import SECONDS, Followed, RefusedError, SaysWhy
+from bayplan.view.board import SECONDS, Answer, Followed, Loses, RefusedError, SaysWhy
 from bayplan.view.session import HEADERS, Session
 
 STATIC = Path(__file__).parent / "static"
@@ -51,10 +52,10 @@ _GZIP = 31
 KEEP_ALIVE_SECONDS = 15.0
 """After so long without a change a stream says that it is still there."""
 
-Answer = dict[str, Any]
 
-
-def application(board: Followed, session: Session, why: SaysWhy, source: str) -> ASGIApp:
+def application(
+    board: Followed, session: Session, why: SaysWhy, source: str, loses: Loses | None = None
+) -> ASGIApp:
     """The page.
 
     Args:
@@ -62,8 +63,9 @@ def application(board: Followed, session: Session, why: SaysWhy, source: str) ->
         session: who may look.
         why: who says why a Pod waits.
         source: in words, where the picture comes from and who answers.
+        loses: who says what would be without some nodes; None where nobody does.
     """
-    answers = _Answers(board, session, why, source)
+    answers = _Answers(board, session, why, source, loses)
     files = {file.name: file for file in STATIC.iterdir() if file.suffix in TYPES}
 
     def static(request: Request) -> Response:
@@ -82,6 +84,7 @@ def application(board: Followed, session: Session, why: SaysWhy, source: str) ->
             Route("/why", answers.why),
             Route("/why-not", answers.why_not),
             Route("/node", answers.node),
+            Route("/lose", answers.lose),
         ]
     )
     return _Guard(app, session)
@@ -120,8 +123,11 @@ def _is_open(path: str) -> bool:
 
 
 class _Answers:
-    def __init__(self, board: Followed, session: Session, why: SaysWhy, source: str) -> None:
+    def __init__(
+        self, board: Followed, session: Session, why: SaysWhy, source: str, loses: Loses | None
+    ) -> None:
         self._board, self._session, self._why, self._source = board, session, why, source
+        self._loses, self._losing = loses, threading.Lock()
 
     async def session(self, request: Request) -> Response:
         body = b""
@@ -139,6 +145,7 @@ class _Answers:
     async def bays(self, _: Request) -> Response:
         data = await run_in_threadpool(self._board.packed)
         headers = {"content-encoding": "gzip", "x-bayplan-source": quote(self._source)}
+        headers["x-bayplan-loses"] = "no" if self._loses is None else "yes"
         return Response(data, media_type="application/json", headers=headers)
 
     async def changes(self, request: Request) -> Response:
@@ -185,6 +192,21 @@ class _Answers:
     async def node(self, request: Request) -> Response:
         name = request.query_params.get("name", "")
         return await _asked(lambda: self._board.node(name), f"there is no node {name} any more")
+
+    async def lose(self, request: Request) -> Response:
+        label, value = (request.query_params.get(key, "") for key in ("label", "value"))
+
+        def ask() -> Answer:
+            if self._loses is None:
+                raise RefusedError(404, "only a picture of files can lose nodes")
+            if not self._losing.acquire(blocking=False):
+                raise RefusedError(429, "another loss is being simulated")
+            try:
+                return self._loses(label, value)
+            finally:
+                self._losing.release()
+
+        return await _asked(ask, "")
 
 
 async def _gzipped(events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

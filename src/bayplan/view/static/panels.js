@@ -1,7 +1,7 @@
 // What stands beside the picture: what waits, answers, Queues, the legend, the table. All of it is text
 // for everybody: a screen reader gets what the picture shows.
 
-import { age, percent, shown } from "./data.js";
+import { age, byPeople, percent, shown } from "./data.js";
 
 const MOST_LISTED = 200;
 const MOST_ROWS = 500;
@@ -162,6 +162,10 @@ export function why(answer, into, close, whyNot) {
 export function planned(answer) {
   const now = answer.now ?? {};
   const nodes = now.plan ? Object.values(now.plan) : now.node ? [now.node] : [];
+  return byNode(nodes);
+}
+
+export function byNode(nodes) {
   const counts = new Map();
   for (const name of nodes) counts.set(name, (counts.get(name) ?? 0) + 1);
   return counts;
@@ -170,6 +174,32 @@ export function planned(answer) {
 export function node(bays, lens, row, answer, into, close) {
   const pods = answer.pods.slice(0, MOST_LISTED).map((pod) => [pod.pod, Object.entries(pod.requests).map(([name, amount]) => `${amount} ${name}`).join(", "), pod.terminating ? "terminating" : ""]);
   show(into, answer.node, [element("p", {}, ofNode(bays, lens, row)), pods.length ? table(["pod", "requests", ""], pods) : element("p", {}, "no Pods")], close);
+}
+
+// What is left without some nodes, as bayplan simulate --lose has it.
+export function loss(answer, into, close) {
+  const listed = (title, entries) => {
+    const rows = Object.entries(entries);
+    if (!rows.length) return [];
+    return [table(title, rows.slice(0, MOST_LISTED).map(([pod, remark]) => [pod, [remark].flat().join(", ")])), rows.length > MOST_LISTED ? element("p", {}, `and ${rows.length - MOST_LISTED} more`) : null].filter(Boolean);
+  };
+  show(into, answer.sentence, [
+    ...listed(["stays down", "why"], answer.down),
+    ...listed(["would be evicted", "for"], answer.evicted),
+    ...listed(["gone", "why"], answer.gone),
+    ...listed(["comes back", "on"], answer.back),
+  ], close);
+}
+
+// The domains that can be lost, by level.
+export function domains(bays, select, label) {
+  const options = bays.levels.flatMap((level) => {
+    const values = new Set(bays.nodes.name.map((name, row) => (name ? bays.text(`domain/${level}`, row) : "")));
+    values.delete("");
+    return [...values].sort(byPeople).map((value) => element("option", { value: JSON.stringify([level, value]) }, `${level.split("/").at(-1)} ${value}`));
+  });
+  select.replaceChildren(element("option", { value: "" }, "nothing"), ...options);
+  label.hidden = !options.length;
 }
 
 export function problem(text, into, close) {

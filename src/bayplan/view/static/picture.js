@@ -21,6 +21,7 @@ export class Picture {
     this.zoom = 1;
     [this.left, this.top] = [0, 0];
     this.selected = -1;
+    this.lost = new Set(); // names of nodes that are thought away
     this.ghosts = new Map(); // by name of a node, how many Pods would go there
     this.patterns = new Map();
   }
@@ -155,6 +156,7 @@ export class Picture {
     if (near) for (const row of visible) this.strips(row, inner);
     else this.fills(visible, inner);
     this.marks(visible, inner);
+    this.without(visible, inner);
     this.planned(inner);
     this.labels();
     this.frame(inner);
@@ -238,11 +240,7 @@ export class Picture {
     if (inner >= NAMED) {
       context.fillStyle = this.ink;
       context.font = "11px system-ui, sans-serif";
-      context.strokeStyle = this.empty;
-      context.lineWidth = 3;
-      context.strokeText(bays.nodes.name[row], x + 3, y + 12, inner - 6);
-      context.lineWidth = 1;
-      context.fillText(bays.nodes.name[row], x + 3, y + 12, inner - 6);
+      this.write(bays.nodes.name[row], x + 3, y + 12, inner - 6);
     }
   }
 
@@ -268,6 +266,25 @@ export class Picture {
     context.stroke();
   }
 
+  // Nodes that are thought away are pale, and crossed out.
+  without(rows, inner) {
+    const { bays, context } = this;
+    if (!this.lost.size) return;
+    context.strokeStyle = this.ink;
+    for (const row of rows) {
+      if (!this.lost.has(bays.nodes.name[row])) continue;
+      const [x, y] = [this.px(row), this.py(row)];
+      context.globalAlpha = 0.85;
+      context.fillStyle = this.empty;
+      context.fillRect(x, y, inner, inner);
+      context.globalAlpha = 1;
+      context.beginPath();
+      context.moveTo(x, y + inner);
+      context.lineTo(x + inner, y);
+      context.stroke();
+    }
+  }
+
   // Where Pods would go: a dashed frame, and how many.
   planned(inner) {
     const { bays, context } = this;
@@ -281,10 +298,22 @@ export class Picture {
       const count = this.ghosts.get(name);
       if (!count || Number.isNaN(this.x[row])) return;
       context.strokeRect(this.px(row) + 1, this.py(row) + 1, inner - 2, inner - 2);
-      if (inner >= NEAR) context.fillText(`+${count}`, this.px(row) + 4, this.py(row) + inner - 5);
+      if (inner >= NEAR) this.write(`+${count}`, this.px(row) + 4, this.py(row) + inner - 5, inner - 8);
     });
     context.setLineDash([]);
     context.lineWidth = 1;
+  }
+
+  // Text that can be read on every colour.
+  write(text, x, y, width) {
+    const { context } = this;
+    context.save();
+    context.setLineDash([]);
+    context.strokeStyle = this.empty;
+    context.lineWidth = 3;
+    context.strokeText(text, x, y, width);
+    context.fillText(text, x, y, width);
+    context.restore();
   }
 
   labels() {

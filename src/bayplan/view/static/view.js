@@ -7,7 +7,7 @@ import { Picture } from "./picture.js";
 
 const AGAIN = 2000; // milliseconds until a stream that ended is asked for again
 const get = (id) => document.getElementById(id);
-const page = Object.fromEntries(["summary", "lens", "legend", "bays", "tip", "here", "table", "answer", "pending", "more", "filter", "queues", "problem", "help"].map((id) => [id, get(id)]));
+const page = Object.fromEntries(["summary", "lens", "lose", "losing", "legend", "bays", "tip", "here", "table", "answer", "pending", "more", "filter", "queues", "problem", "help"].map((id) => [id, get(id)]));
 const state = { bays: null, source: "", verdict: null, lens: null, all: [], asked: "", stream: null, tabled: false };
 let picture;
 
@@ -38,6 +38,7 @@ async function load() {
   if (!answer.ok) return fail(await answer.text());
   state.source = decodeURIComponent(answer.headers.get("x-bayplan-source") ?? "");
   state.bays = new Bays(await answer.json());
+  state.loses = answer.headers.get("x-bayplan-loses") === "yes";
   page.problem.hidden = true;
   picture.forget();
   refresh();
@@ -72,6 +73,7 @@ function refresh() {
   choose(state.lens?.id);
   if (bays.pendingChanged) list();
   if (bays.queuesChanged) panels.queues(bays, page.queues);
+  if (state.loses && !page.lose.options.length) panels.domains(bays, page.lose, page.losing);
   [bays.pendingChanged, bays.queuesChanged] = [false, false];
   document.body.dataset.generation = String(bays.generation);
 }
@@ -129,6 +131,19 @@ function explain(answer) {
   picture.draw();
 }
 
+async function lose() {
+  const asked = page.lose.value;
+  if (!asked) return close();
+  const [label, value] = JSON.parse(asked);
+  panels.problem(`What would be without ${value}: reading the files again`, page.answer, close);
+  const answer = await ask(`/lose?${new URLSearchParams({ label, value })}`);
+  if (!answer || page.lose.value !== asked) return;
+  panels.loss(answer, page.answer, close);
+  picture.lost = new Set(answer.nodes);
+  picture.ghosts = panels.byNode(Object.values(answer.back));
+  picture.draw();
+}
+
 async function whyNot() {
   if (!state.asked) return;
   const verdict = await ask(`/why-not?${new URLSearchParams({ pod: state.asked })}`);
@@ -148,7 +163,8 @@ async function inspect(row) {
 
 function close() {
   page.answer.hidden = true;
-  picture.ghosts = new Map();
+  [picture.ghosts, picture.lost] = [new Map(), new Set()];
+  page.lose.value = "";
   picture.draw();
   if (state.verdict) {
     state.verdict = null;
@@ -197,6 +213,7 @@ const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], Arrow
 
 function listen() {
   page.lens.addEventListener("change", () => choose(page.lens.value));
+  page.lose.addEventListener("change", lose);
   page.filter.addEventListener("input", list);
   get("as-table").addEventListener("click", toggleTable);
   get("help-button").addEventListener("click", () => page.help.showModal());
