@@ -250,11 +250,33 @@ def test_changes_are_drawn_as_they_come_and_nodes_keep_their_places(tab: Tab, si
 
 def test_a_stream_that_was_cut_is_taken_up_where_it_ended(tab: Tab, site: Site) -> None:
     tab.run("bayplan.state.stream.onerror()")
+    assert "server does not answer" in tab.text("#problem")
     with site.lock:
         site.cluster.add(make_pod("more").req(cpu="1").node("n2"))
     tab.wait("bayplan.state.bays.counts.pods === 4")
+    assert tab.run("document.getElementById('problem').hidden")
     pods: Any = tab.run("bayplan.state.bays.pods")
     assert pods == site.board.document()["pods"]
+
+
+def test_that_the_picture_may_be_old_is_said_as_long_as_it_may(tab: Tab, site: Site) -> None:
+    site.board.trouble = lambda: "Pod: no route\nto host"
+    tab.wait("!document.getElementById('problem').hidden")
+    assert tab.text("#problem") == "The picture may be an old one: Pod: no route to host"
+    site.board.trouble = str
+    tab.wait("document.getElementById('problem').hidden")
+
+
+def test_a_cluster_without_nodes_is_shown_too(browser: Tab) -> None:
+    with served() as site:
+        with site.lock:
+            site.cluster.remove(*(make_node(name) for name in ("n1", "n2", "n10")))
+        browser.faults.clear()
+        browser.open(site.session.url)
+        browser.wait(f"{GENERATION} > 0")
+        assert browser.text("#summary").startswith("0 nodes, 0 Pods on them, 2 wait")
+        assert browser.faults == []
+        browser.open("about:blank#")
 
 
 def test_dark_mode_is_dark_and_the_text_on_it_is_not(tab: Tab) -> None:

@@ -151,6 +151,8 @@ def test_while_the_scheduler_is_silent_the_last_picture_stands(
 
     monkeypatch.setattr(board, "_get", silent)
     later()
+    assert board.trouble() == ""
     assert board.packed() == before
+    assert board.trouble() == "silent"
     with pytest.raises(RefusedError, match="silent"):
         AskedBoard(silent, "shop").look()

@@ -24,6 +24,9 @@ from bayplan.engine.registry import Registry
 T = TypeVar("T")
 
 
+ANSWER_SECONDS = 60.0
+
+
 class NoEvents:
     """Drops every event."""
 
@@ -88,8 +91,17 @@ class Follower:
         while True:
             self.core.scheduler.take_in(wait=True)
 
+    def trouble(self) -> str:
+        """Which kinds cannot be followed at present, and why; "" if all can. Any thread."""
+        errors = self._feed.informers.errors().items()
+        return "; ".join(f"{kind.name}: {error}" for kind, error in errors if not kind.optional)
+
     def ask(self, answer: Callable[[], T]) -> T:
-        """What ``answer`` returns, called on the thread of the follower."""
+        """What ``answer`` returns, called on the thread of the follower.
+
+        Raises:
+            TimeoutError: the thread did not come to it in `ANSWER_SECONDS`.
+        """
         question = Question(answer, lambda _: None)
         self._feed.inbox.post(question)
-        return question.done.result()
+        return question.done.result(ANSWER_SECONDS)

@@ -188,13 +188,14 @@ def _followed(
     except (ApiError, KubeconfigError) as error:
         plugins.unusable(error)
     else:
-        return Board(follower.core, follower.ask, level), "the API server"
-    board = AskedBoard(scheduler.get, namespace)
+        board = Board(follower.core, follower.ask, level, trouble=follower.trouble)
+        return board, "the API server"
+    asked = AskedBoard(scheduler.get, namespace)
     try:
-        board.look()
+        asked.look()
     except RefusedError as error:
         plugins.unusable(error)
-    return board, f"the scheduler, for the namespace {namespace}"
+    return asked, f"the scheduler, for the namespace {namespace}"
 
 
 class _Scheduler:

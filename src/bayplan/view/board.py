@@ -96,6 +96,9 @@ class Followed(Protocol):
     def since(self, generation: int) -> list[bytes] | None:
         """The deltas that come after ``generation``; None where all columns have to be read."""
 
+    def trouble(self) -> str:
+        """Why the picture may be an old one; "" while it is not."""
+
     def why_not(self, key: str) -> Answer | None:
         """See `Board.why_not`."""
 
@@ -111,6 +114,7 @@ class Board:
         ask: how.
         levels: see `Bays`.
         clock: monotonic seconds.
+        trouble: see `Followed`.
         still: whether nothing ever changes: then one look is enough, and of `JUDGED` Pods of which
             nothing was said it is said what stands against them.
     """
@@ -122,10 +126,11 @@ class Board:
         levels: Sequence[str] = LEVELS,
         clock: Callable[[], float] = time.monotonic,
         *,
+        trouble: Callable[[], str] = str,
         still: bool = False,
     ) -> None:
         self._core, self._ask, self._levels, self._clock = core, ask, levels, clock
-        self._still = still
+        self.trouble, self._still = trouble, still
         self._lock = threading.Lock()
         self._bays = Bays(levels)
         self._looked = float("-inf")
@@ -289,6 +294,7 @@ class AskedBoard:
         self._lock = threading.Lock()
         self._looked = float("-inf")
         self._generation, self._document, self._packed = 0, b"", b""
+        self._trouble = ""
 
     def look(self) -> int:
         """See `Followed`; while the scheduler does not answer, what it said last stands."""
@@ -296,9 +302,11 @@ class AskedBoard:
             if self._clock() - self._looked >= ASKED_SECONDS:
                 try:
                     self._take(self._get(self._path))
-                except RefusedError:
+                    self._trouble = ""
+                except RefusedError as error:
                     if not self._document:
                         raise
+                    self._trouble = str(error)
                 self._looked = self._clock()
             return self._generation
 
@@ -315,6 +323,10 @@ class AskedBoard:
     def since(self, generation: int) -> list[bytes] | None:
         """See `Followed`."""
         return [] if generation == self._generation else None
+
+    def trouble(self) -> str:
+        """See `Followed`."""
+        return self._trouble
 
     def why_not(self, _: str) -> Answer | None:
         """Nodes have no names here."""

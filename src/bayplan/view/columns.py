@@ -159,15 +159,19 @@ class Table:
     """Columns of equal length; remembers the cells that were written since the last `changes`.
 
     A cell where nothing was written is "" in a column of texts, else `NONE`.
+
+    Args:
+        first: the column that is there before anything is written.
+        empty: what it has in rows that are free.
     """
 
-    def __init__(self) -> None:
-        self.columns: dict[str, list[Any]] = {}
+    def __init__(self, first: str, empty: Any) -> None:
+        self.columns: dict[str, list[Any]] = {first: []}
         self.rows: dict[str, int] = {}
         """By the key of what a row stands for."""
         self._free: list[int] = []
         self._size = 0
-        self._empty: dict[str, Any] = {}
+        self._empty: dict[str, Any] = {first: empty}
         self._written: dict[str, set[int]] = {}
 
     def add(self, key: str) -> int:
@@ -220,7 +224,8 @@ class Bays:
     def __init__(self, levels: Sequence[str] = LEVELS, *, named: bool = True) -> None:
         self._levels = tuple(levels) if named else ()
         self._named = named
-        self._nodes, self._pods, self._pending = Table(), Table(), Table()
+        self._nodes, self._pending = Table("name", ""), Table("name", "")
+        self._pods = Table("node", NONE)
         self._seen: dict[str, Node | Pod] = {}
         """By the key of a row, the object that was written there last."""
         self._texts: dict[str, int] = {"": 0}

@@ -5,7 +5,7 @@
 | ``/`` and ``/static/`` | the page; these files say nothing of the cluster and need no cookie |
 | ``POST /session`` | the token in exchange for the cookie |
 | ``/bays`` | all columns, gzipped (`bayplan.view.columns`) |
-| ``/changes?since=G`` | server-sent events: deltas; ``reset`` where some are forgotten |
+| ``/changes?since=G`` | server-sent events: deltas, or ``reset``; ``trouble`` (docs/view.md) |
 | ``/why?namespace=&pod=`` or ``&group=`` | as on the scheduler's port (docs/why.md) |
 | ``/why-not?pod=NS/NAME`` | what stands against each node |
 | ``/node?name=`` | the Pods of a node |
@@ -159,7 +159,7 @@ class _Answers:
         return StreamingResponse(_gzipped(events), headers=headers, media_type="text/event-stream")
 
     async def _events(self, generation: int) -> AsyncIterator[bytes]:
-        silent = 0.0
+        silent, trouble = 0.0, ""
         yield b": here\n\n"
         while True:
             present = await run_in_threadpool(self._board.look)
@@ -169,6 +169,9 @@ class _Answers:
                 return
             for delta in deltas:
                 yield b"data: %b\n\n" % delta
+            if trouble != (now := self._board.trouble()):
+                trouble = now
+                yield b"event: trouble\ndata: %b\n\n" % " ".join(now.split()).encode()
             silent = 0.0 if deltas else silent + SECONDS
             if silent >= KEEP_ALIVE_SECONDS:
                 silent = 0.0

@@ -32,9 +32,14 @@ function fail(text) {
   page.summary.textContent = "";
 }
 
+function trouble(text) {
+  page.problem.hidden = !text;
+  page.problem.textContent = text;
+}
+
 async function load() {
   const answer = await fetch("/bays").catch(() => null);
-  if (!answer) return void setTimeout(load, AGAIN);
+  if (!answer) return again(load, AGAIN);
   if (!answer.ok) return fail(await answer.text());
   state.source = decodeURIComponent(answer.headers.get("x-bayplan-source") ?? "");
   state.bays = new Bays(await answer.json());
@@ -54,7 +59,12 @@ function follow() {
     else again(load);
   };
   stream.addEventListener("reset", () => again(load));
-  stream.onerror = () => again(follow, AGAIN);
+  stream.addEventListener("trouble", (event) => trouble(event.data && `The picture may be an old one: ${event.data}`));
+  stream.onopen = () => trouble("");
+  stream.onerror = () => {
+    trouble("The picture may be an old one: the page's server does not answer.");
+    again(follow, AGAIN);
+  };
 }
 
 function again(what, after = 0) {
