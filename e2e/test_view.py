@@ -138,6 +138,19 @@ def test_the_picture_follows_the_cluster_and_the_scheduler_says_why(
         assert viewer.refused(f"/why?namespace={cluster.namespace}&pod=never")[0] == 404
 
 
+def test_without_a_scheduler_every_pod_is_judged_whichever_it_asks_for(cluster: Cluster) -> None:
+    cluster.nodes(NodeSpec("view-n1", cpu="2"))
+    cluster.create(pod("view-big", "nobody", cpu="3"))
+    with viewing(cluster.plane.kubeconfig) as viewer:
+        answer = viewer.get(f"/why?namespace={cluster.namespace}&pod=view-big")
+        assert answer["state"] == "Pending"
+        assert "view-n1 has 2 cpu free of the 3 that it needs" in answer["sentence"]
+        verdict = viewer.get(f"/why-not?pod={cluster.namespace}/view-big")
+        row = viewer.get("/bays")["nodes"]["name"].index("view-n1")
+        rejected = verdict["rejected"][verdict["node"][row]]
+        assert rejected["plugin"] == "NodeResourcesFit"
+
+
 def test_a_namespace_user_sees_shares_and_no_name_of_others(
     cluster: Cluster, bayplan: Bayplan, reader: Path
 ) -> None:

@@ -51,6 +51,16 @@ class Profiles(Mapping[str, Framework]):
             close(framework.plugins.all)
 
 
+class OneForAll(Profiles):
+    """The first profile judges Pods that ask for none of the others, too."""
+
+    def __getitem__(self, name: str) -> Framework:
+        return self.frameworks.get(name) or next(iter(self.frameworks.values()))
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
 def close(plugins: Iterable[Plugin]) -> None:
     """Close all plugins; a plugin that raises is logged, and the next one is closed."""
     for plugin in plugins:

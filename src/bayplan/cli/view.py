@@ -28,13 +28,23 @@ from bayplan.cli.view_text import print_bays
 from bayplan.client.errors import ApiError, Forbidden
 from bayplan.client.kubeconfig import KubeconfigError
 from bayplan.config import ConfigError
+from bayplan.profiles import OneForAll
 from bayplan.simulation import ClusterFileError, LoadedCluster
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
 from bayplan.simulation.cluster import STDIN
 from bayplan.simulation.name_order import NameOrder
 from bayplan.simulation.offline import judged
 from bayplan.simulation.simulate import simulate
-from bayplan.view.board import Answer, AskedBoard, Board, Followed, Loses, RefusedError, SaysWhy
+from bayplan.view.board import (
+    Answer,
+    AskedBoard,
+    Board,
+    Followed,
+    Judges,
+    Loses,
+    RefusedError,
+    SaysWhy,
+)
 from bayplan.view.columns import LEVELS
 from bayplan.view.session import Session, is_loopback
 
@@ -188,7 +198,12 @@ def _followed(
     except (ApiError, KubeconfigError) as error:
         plugins.unusable(error)
     else:
-        board = Board(follower.core, follower.ask, level, trouble=follower.trouble)
+        core = follower.core
+        profiles = core.profiles
+        if sources.config is None:
+            profiles = OneForAll(profiles.frameworks, profiles.policy)
+        judges = Judges(core.world, profiles, core.placers, core.records)
+        board = Board(judges, follower.ask, level, trouble=follower.trouble)
         return board, "the API server"
     asked = AskedBoard(scheduler.get, namespace)
     try:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
@@ -25,7 +25,7 @@ from bayplan.engine.faults import AttemptFault
 from bayplan.explain.explanation import gate_status
 from bayplan.explain.why import Why
 from bayplan.groups.placers import Placers
-from bayplan.profiles import Profiles
+from bayplan.profiles import OneForAll, Profiles
 from bayplan.report.records import Records
 from bayplan.view.columns import LEVELS, Bays, Taken, take
 from bayplan.world import World
@@ -60,6 +60,15 @@ class Owned(Protocol):
     def placers(self) -> Placers: ...  # noqa: D102
     @property
     def records(self) -> Records: ...  # noqa: D102
+
+
+class Judges(NamedTuple):
+    """The same with other profiles than those of a core."""
+
+    world: World
+    profiles: Profiles
+    placers: Placers
+    records: Records
 
 
 class RefusedError(Exception):
@@ -237,7 +246,9 @@ class Board:
         pod = core.world.handlers.pods.get(key)
         if pod is None:
             return None
-        framework = core.profiles.get(pod.spec.scheduler_name) or next(iter(core.profiles.values()))
+        framework = OneForAll(core.profiles.frameworks, core.profiles.policy)[
+            pod.spec.scheduler_name
+        ]
         answer: Answer = {"pod": key, "profile": framework.name, "rejected": []}
         gate = gate_status(framework, pod)
         if gate is not None:
