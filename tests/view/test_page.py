@@ -285,6 +285,8 @@ def test_dark_mode_is_dark_and_the_text_on_it_is_not(tab: Tab) -> None:
     empty = pixel(tab, "n1", 0.5, 0.9)
     assert light == "rgb(255, 255, 255)"
     assert max(empty) < 60
+    legend = "document.querySelector('#legend canvas').getContext('2d')"
+    assert max(tab.run(f"[...{legend}.getImageData(5, 5, 1, 1).data].slice(0, 3)")) < 90
     colours = tab.run(
         "(({color, backgroundColor}) => [color, backgroundColor])(getComputedStyle(document.body))"
     )

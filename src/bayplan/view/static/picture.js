@@ -140,11 +140,7 @@ export class Picture {
   paint() {
     const { context, bays, lens } = this;
     if (!bays || !lens || !this.x) return;
-    const style = getComputedStyle(this.canvas);
-    this.ink = style.getPropertyValue("--ink").trim();
-    this.unknown = style.getPropertyValue("--unknown").trim();
-    this.empty = style.getPropertyValue("--cell").trim();
-    this.scale = SCALES[style.getPropertyValue("--scheme").trim()] ?? SCALES.light;
+    this.readStyle();
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.clearRect(0, 0, this.width, this.height);
     const size = this.cell * this.zoom;
@@ -339,6 +335,14 @@ export class Picture {
 
   // Colours
 
+  readStyle() {
+    const style = getComputedStyle(this.canvas);
+    this.ink = style.getPropertyValue("--ink").trim();
+    this.unknown = style.getPropertyValue("--unknown").trim();
+    this.empty = style.getPropertyValue("--cell").trim();
+    this.scale = SCALES[style.getPropertyValue("--scheme").trim()] ?? SCALES.light;
+  }
+
   hatched(code, large) {
     return large ? this.pattern(code, COLOURS[code], COLOURS[code], code) : COLOURS[code];
   }
@@ -359,7 +363,8 @@ export class Picture {
   swatch(canvas, entry) {
     const context = canvas.getContext("2d");
     if (entry.category === undefined) {
-      context.fillStyle = (this.scale ?? SCALES.light)[entry.step];
+      this.readStyle();
+      context.fillStyle = this.scale[entry.step];
       context.fillRect(0, 0, canvas.width, canvas.height);
       return;
     }
