@@ -23,8 +23,8 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from bayplan.api.pod import Pod, SpecPart
-from bayplan.cache.node_load import RESOURCES, FloatArray
-from bayplan.cache.node_table import IntArray, LiveNodeTable, NodeTable
+from bayplan.cache.node_load import RESOURCES, FloatArray, NodeLoad
+from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable, NodeTable
 from bayplan.cache.node_table.column import NumbersByKey
 from bayplan.config.args import RISK_LIMIT_WEIGHT, LowRiskOverCommitmentArgs
 from bayplan.framework.cycle_state import CycleState
@@ -61,6 +61,15 @@ class Promises(NumbersByKey):
         return {key: int((self[key] != other[key]).sum()) for key in self.keys()}
 
 
+class _Beta(NamedTuple):
+    """The load of each row: a share with a Beta distribution, or its mean without a spread."""
+
+    mean: FloatArray
+    spread: BoolArray
+    a: FloatArray
+    b: FloatArray
+
+
 def promises(part: SpecPart) -> dict[str, Promise]:
     """By resource; for ``requests.memo`` of a shape. A limit is never below the request."""
     requests = effective(part.spec, lambda container: container.resources.requests)
@@ -86,6 +95,7 @@ class LowRiskOverCommitment(LoadPlugin):
         handle.nodes.ensure_column(Promises)
         self._changes = Changes(nodes=True)
         self._in_load: dict[str, FloatArray] = {}
+        self._betas: dict[str, _Beta] = {}
 
     def score_nodes(self, _state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """100 where neither limits nor load are a risk."""
@@ -114,43 +124,40 @@ class LowRiskOverCommitment(LoadPlugin):
 
     def _refresh(self, nodes: LiveNodeTable) -> None:
         """The risk in the load, which does not depend on the Pod."""
-        changed = self._changes.rows(nodes, self.load(nodes).version)
+        load = self.load(nodes)
+        changed = self._changes.rows(nodes, load.version)
         if changed is None:
-            every = np.arange(len(nodes))
-            self._in_load = {name: self._risk_in_load(name, nodes, every) for name in RESOURCES}
-        elif len(changed):
-            for name, risk in self._in_load.items():
-                risk[changed] = self._risk_in_load(name, nodes, changed)
+            changed = np.arange(len(nodes))
+            self._in_load = {name: np.zeros(len(nodes)) for name in RESOURCES}
+            self._betas = {name: self._beta(load, name) for name in RESOURCES}
+        for name, risk in self._in_load.items() if len(changed) else ():
+            risk[changed] = self._risk_in_load(name, nodes, changed)
+
+    def _beta(self, load: NodeLoad, name: str) -> _Beta:
+        mean = np.minimum(load.mean[name], 1)
+        deviation = np.minimum(load.deviation[name], 1) * math.sqrt(self._window)
+        deviation = np.minimum(deviation, np.sqrt(0.99 * mean * (1 - mean)))
+        spread = deviation > 0
+        k = mean * (1 - mean) / np.where(spread, deviation, 1) ** 2 - 1
+        a, b = (np.where(spread, parameter, 1) for parameter in (mean * k, (1 - mean) * k))
+        return _Beta(mean, spread, a, b)
 
     def _risk_in_load(self, name: str, nodes: NodeTable, asked: IntArray) -> FloatArray:
         """From 0 to 1, for each row: how likely the load exceeds requests; 0 if it is not known."""
-        risk = np.zeros(len(asked))
-        load, promised = self.load(nodes), nodes.column(Promises)
-        is_known = ~np.isnan(load.mean[name][asked]) & (nodes.allocatable(name)[asked] > 0)
-        rows = asked[is_known]
-        if not len(rows):
-            return risk
-        whole = nodes.allocatable(name)[rows]
-        request = np.minimum(promised[f"{name} request"][rows], whole)
-        limit = promised[f"{name} limit"][rows]
-        mean = np.minimum(load.mean[name][rows], 1)
-        deviation = np.minimum(load.deviation[name][rows], 1) * math.sqrt(self._window)
-        deviation = np.minimum(deviation, np.sqrt(0.99 * mean * (1 - mean)))
-        below = np.clip(request / whole, 0, 1)
+        allocatable = nodes.allocatable(name)[asked]
+        of = self._betas[name]
+        mean, spread, a, b = of.mean[asked], of.spread[asked], of.a[asked], of.b[asked]
+        promised = nodes.column(Promises)
+        whole = np.maximum(allocatable, 1)
+        request, limit = (promised[f"{name} {what}"][asked] for what in ("request", "limit"))
+        request = np.minimum(request, allocatable)
+        below, bound = request / whole, limit / whole
         # Without a deviation the load is its mean.
-        chance = ((mean == 0) | (mean <= below)).astype(np.float64)
-        spread = deviation > 0
-        a, b = np.ones(len(rows)), np.ones(len(rows))
-        k = mean[spread] * (1 - mean[spread]) / deviation[spread] ** 2 - 1
-        a[spread], b[spread] = mean[spread] * k, (1 - mean[spread]) * k
-        chance[spread] = incomplete_beta(below[spread], a[spread], b[spread])
+        chance = np.where(spread, incomplete_beta(below, a, b), (mean == 0) | (mean <= below))
         # Pods do not use more than their limits: how likely is it, given that.
-        bounded = (limit < whole) & (request <= limit)
-        chance[bounded & (limit == 0)] = 1
-        given = np.flatnonzero(bounded & spread & (limit > 0))
-        under_limit = incomplete_beta(limit[given] / whole[given], a[given], b[given])
-        possible = under_limit > 0
-        given = given[possible]
-        chance[given] = np.clip(chance[given] / under_limit[possible], 0, 1)
-        risk[is_known] = 1 - chance
-        return risk
+        bounded = (limit < allocatable) & (request <= limit)
+        under_limit = incomplete_beta(np.minimum(bound, 1), a, b)
+        given = bounded & spread & (under_limit > 0)
+        chance = np.where(given, np.minimum(chance / np.where(given, under_limit, 1), 1), chance)
+        is_certain = (bounded & (limit == 0)) | np.isnan(mean) | (allocatable == 0)
+        return np.where(is_certain, 0, 1 - chance)

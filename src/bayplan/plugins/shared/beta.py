@@ -33,6 +33,9 @@ _normal = np.vectorize(lambda z: 0.5 * math.erfc(-z / math.sqrt(2)), otypes=[np.
 
 def incomplete_beta(x: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
     """I_x(a, b) of each; ``x`` from 0 to 1, both parameters above 0."""
+    if len(x) <= _FEW:
+        numbers = zip(x.tolist(), a.tolist(), b.tolist(), strict=True)
+        return np.array([_one(*each) for each in numbers])
     result = np.where(x >= 1, 1.0, 0.0)
     inside = (x > 0) & (x < 1)
     large = inside & (np.minimum(a, b) > _LARGE)
@@ -51,10 +54,20 @@ def incomplete_beta(x: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
     return clipped
 
 
+def _one(x: float, a: float, b: float) -> float:
+    """`incomplete_beta` of single numbers."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if min(a, b) > _LARGE:
+        chance = _expansion(*(np.array([number]) for number in (x, a, b))).item()
+    elif x > (a + 1) / (a + b + 2):
+        chance = 1 - _one_tail(1 - x, b, a)
+    else:
+        chance = _one_tail(x, a, b)
+    return min(max(chance, 0.0), 1.0)
+
+
 def _tail(x: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
-    if len(x) <= _FEW:
-        numbers = zip(x.tolist(), a.tolist(), b.tolist(), strict=True)
-        return np.array([_one_tail(*each) for each in numbers])
     gammas = _log_gamma(a + b) - _log_gamma(a) - _log_gamma(b)
     factor: FloatArray = np.exp(gammas + a * np.log(x) + b * np.log1p(-x)) / a
     factor *= _fraction(x, a, b)

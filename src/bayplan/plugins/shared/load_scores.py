@@ -44,9 +44,9 @@ def unknown(scores: IntArray) -> IntArray:
 
 
 def median(scores: IntArray) -> int:
-    """The lower one of an even number."""
-    middle = (len(scores) - 1) // 2
-    return int(np.partition(scores, middle)[middle])
+    """The lower one of an even number of scores from 0 to 100."""
+    counts = np.bincount(scores, minlength=MAX_NODE_SCORE + 1).cumsum()
+    return int(counts.searchsorted((len(scores) + 1) // 2))
 
 
 @dataclass(frozen=True)
