@@ -165,6 +165,7 @@ _OPTIONAL = (
         Point.SCORE,
         args_model=args.LowRiskOverCommitmentArgs,
     ),
+    _known("BlastRadius", Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE),
     _known("DomainCost", Point.SCORE, args_model=args.DomainCostArgs),
     _known("LeastFragmentation", Point.SCORE, args_model=args.LeastFragmentationArgs),
     _known("ReservedFor", Point.FILTER, Point.SCORE, args_model=args.ReservedForArgs),

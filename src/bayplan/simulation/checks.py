@@ -28,6 +28,7 @@ OWN_KEYS = (
     "bayplan.dev/required-topology",
     "bayplan.dev/sub-group",
     "bayplan.dev/sub-groups",
+    "bayplan.dev/survive",
     "bayplan.dev/user",
 )
 """Labels and annotations that bayplan reads; what else has the prefix may be a typing error."""

@@ -1,0 +1,303 @@
+"""BlastRadius: enough Pods of a workload survive the loss of failure domains.
+
+Pods say the rule in an annotation. With R Pods intended, of which ``need`` must survive the loss of
+any ``lose`` domains, these domains together may hold ``most = R - need`` Pods::
+
+    R = 6, keep 60 % = 4, lose 1: at most 2 Pods a zone
+    zones a: 2, b: 1, c: 0    the next Pod goes to b or c
+
+A Pod fits in a domain if that holds for the domain with it and the ``lose - 1`` fullest others.
+Evicting Pods cannot break this, as they only become fewer: who comes back is filtered again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import ceil
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from bayplan.api.kinds import NODE
+from bayplan.api.pod import Pod, PodShape
+from bayplan.cache.counters import DomainSpec, PodSelection, SelectionCounter
+from bayplan.cache.node_table import ABSENT, BoolArray, IntArray, NodeTable
+from bayplan.cache.shape_cache import SHAPES_KEPT, ShapeCache
+from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.handle import Handle
+from bayplan.framework.interface import MAX_NODE_SCORE, Integers, Plugin
+from bayplan.framework.points import (
+    EnqueueExtensions,
+    ExplainsFilter,
+    FilterNodes,
+    MovesElsewhere,
+    PreFilter,
+    PreScore,
+    ScoreNodes,
+)
+from bayplan.framework.status import SKIP, Status
+
+SURVIVE = "bayplan.dev/survive"
+_OF_REVISIONS = frozenset(
+    {
+        "apps.kubernetes.io/pod-index",
+        "batch.kubernetes.io/job-completion-index",
+        "controller-revision-hash",
+        "pod-template-hash",
+        "statefulset.kubernetes.io/pod-name",
+    }
+)
+"""Labels in which Pods of one workload differ."""
+_FULL, _NO_LABEL = 1, 2
+_REASONS = {
+    _FULL: Status.unschedulable("node(s) in a failure domain with as many Pods as may be lost"),
+    _NO_LABEL: Status.unresolvable("node(s) without the label of the failure domain"),
+}
+
+
+class Survive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The annotation: of ``size`` Pods, ``keep`` survive where ``lose`` domains are lost.
+
+    Attributes:
+        domain: a label of nodes.
+        keep: a number of Pods, or a percentage.
+    """
+
+    domain: str
+    size: int
+    keep: int | str
+    lose: int = 1
+    mode: Literal["hard", "soft"] = "hard"
+
+    def fault(self) -> str:
+        """What is wrong; "" for nothing. Where something is, nothing else may be asked."""
+        percent = self.keep.removesuffix("%") if isinstance(self.keep, str) else "0"
+        if percent == self.keep or not (percent.isascii() and percent.isdigit()):
+            return "keep must be a number or a percentage such as 60%"
+        if not self.domain:
+            return "domain must name a label of nodes"
+        if self.size < 1 or self.lose < 1:
+            return "size and lose must be at least 1"
+        return "" if 0 <= self.need <= self.size else "keep must be from 0 to size"
+
+    @property
+    def need(self) -> int:
+        """How many Pods must survive."""
+        if isinstance(self.keep, int):
+            return self.keep
+        return ceil(int(self.keep.removesuffix("%")) * self.size / 100)
+
+    @property
+    def most(self) -> int:
+        """How many Pods any ``lose`` domains may have together."""
+        return self.size - self.need
+
+
+@lru_cache(1024)
+def _read(text: str) -> Survive | str:
+    """The rule, or what is wrong."""
+    try:
+        rule = msgspec.json.decode(text, type=Survive)
+        fault = rule.fault()
+    except ValueError as error:  # msgspec's are ValueErrors
+        fault = str(error)
+    return f"annotation {SURVIVE}: {fault}" if fault else rule
+
+
+def _workload(shape: PodShape) -> frozenset[tuple[str, str]]:
+    return frozenset(pair for pair in shape.labels.items() if pair[0] not in _OF_REVISIONS)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """The Pods of a workload by the domains of its rule."""
+
+    text: str
+    rule: Survive
+    counter: SelectionCounter
+
+    def with_one_more(self) -> IntArray:
+        """(d + 1,) by domain, how many Pods are lost at worst if one more Pod is there."""
+        counts = self.counter.by_domain().astype(np.int64)
+        others = self.rule.lose - 1
+        if not others:
+            return counts + 1
+        ordered = np.sort(counts[:-1])[::-1]
+        ordered = np.concatenate([ordered, np.zeros(others + 1, np.int64)])
+        fullest = int(ordered[:others].sum())
+        # Where a domain is one of the fullest, the next one takes its place among the others.
+        is_one = counts >= ordered[others - 1]
+        lost: IntArray = np.where(is_one, fullest + ordered[others], fullest + counts) + 1
+        return lost
+
+    def impossible(self) -> str:
+        """Why not all Pods can ever be placed; "" if they can, or if some are placed already."""
+        rule, domains = self.rule, self.counter.domains.count
+        there = rule.most + max(0, domains - rule.lose) * (rule.most // rule.lose)
+        if self.counter.total or there >= rule.size:
+            return ""
+        return (
+            f"{rule.size} Pods in {domains} domains of {rule.domain}, {rule.need} must survive "
+            f"the loss of {rule.lose}: {rule.size - there} can never be placed"
+        )
+
+
+@dataclass(frozen=True)
+class _State:
+    """Of one Pod in one cycle; ``delta`` corrects counts by row of a what-if table."""
+
+    counted: _Counted
+    shape: PodShape
+    rows: IntArray | None = None
+    delta: IntArray | None = None
+
+    def what_if(self, rows: IntArray) -> _State:
+        """The same for a table of only ``rows``."""
+        if self.rows is None or self.delta is None:
+            return replace(self, rows=rows, delta=np.zeros(len(rows), np.int64))
+        return replace(self, rows=self.rows[rows], delta=self.delta[rows])
+
+    def count(self, other: Pod, row: int, pods: int, elsewhere: int | None = None) -> None:
+        """In the world of ``row``, ``pods`` more Pods like ``other`` are in the row's domain."""
+        same = other.namespace == self.shape.namespace
+        if not same or other.deleted or _workload(other.shape) != _workload(self.shape):
+            return
+        assert self.rows is not None
+        assert self.delta is not None
+        codes = self.counted.counter.domains.codes
+        if elsewhere is None or codes[elsewhere] == codes[self.rows[row]]:
+            self.delta[row] += pods
+
+    def lost(self, nodes: NodeTable) -> tuple[IntArray, BoolArray]:
+        """(n,) how many are lost at worst with the Pod on each node; which nodes have no domain."""
+        codes = nodes.label(self.counted.rule.domain).codes
+        lost = self.counted.with_one_more().take(codes)
+        return lost if self.delta is None else lost + self.delta, codes == ABSENT
+
+
+class BlastRadius(
+    Plugin,
+    PreFilter,
+    FilterNodes,
+    PreScore,
+    ScoreNodes,
+    MovesElsewhere,
+    ExplainsFilter,
+    EnqueueExtensions,
+):
+    """See the module's docstring."""
+
+    def __init__(self, args: None, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._counters = handle.counters
+        self._counted = ShapeCache[_Counted](SHAPES_KEPT, self._forget)
+
+    def _forget(self, counted: _Counted) -> None:
+        self._counters.release(counted.counter)
+
+    def _state(self, pod: Pod, text: str, mode: str) -> _State | Status:
+        rule, workload = _read(text), _workload(pod.shape)
+        if isinstance(rule, str):
+            return Status.unresolvable(rule)
+        if not workload:
+            return Status.unresolvable(f"annotation {SURVIVE}: the Pod has no labels to go by")
+        if rule.mode != mode:
+            return SKIP
+        counted = self._counted.get(pod.shape)
+        if counted is None or counted.text != text:
+            namespace = pod.namespace
+            selection = PodSelection(
+                id=("survive", namespace, workload),
+                namespaces=frozenset({namespace}),
+                selects=lambda other, _: _workload(other) == workload,
+                terminating=False,
+            )
+            counter = self._counters.acquire(selection, DomainSpec(rule.domain))
+            counted = _Counted(text, rule, counter)
+            self._counted.put(pod.shape, counted)
+        return _State(counted, pod.shape)
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
+        """Skip a Pod without a hard rule; refuse one whose rule cannot be kept."""
+        text = pod.annotations.get(SURVIVE)
+        made = SKIP if text is None else self._state(pod, text, "hard")
+        if isinstance(made, Status):
+            return made
+        if why := made.counted.impossible():
+            return Status.unresolvable(f"BlastRadius: {why}")
+        state.write(self.name, made)
+        return None
+
+    def add_pod(self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int) -> None:
+        """What if ``other`` were on ``row``?"""
+        state.read(self.name, _State).count(other, row, 1)
+
+    def remove_pod(
+        self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int
+    ) -> None:
+        """What if ``other`` were gone from ``row``?"""
+        state.read(self.name, _State).count(other, row, -1)
+
+    def move_elsewhere(
+        self, pods: int, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int
+    ) -> None:
+        """What if ``pods`` more like ``other`` were on its own node, in the world of ``row``?"""
+        elsewhere = nodes.live.row(other.node_name)
+        if elsewhere is not None:
+            state.read(self.name, _State).count(other, row, pods, elsewhere)
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
+        """0, or why not."""
+        made = state.read(self.name, _State)
+        lost, outside = made.lost(nodes)
+        codes = (lost > made.counted.rule.most) * np.int8(_FULL)
+        codes[outside] = _NO_LABEL
+        return codes
+
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
+        """The status of a reason code."""
+        return _REASONS[code]
+
+    def explain_filter(self, state: CycleState, pod: Pod, rows: IntArray) -> list[str]:
+        """The figures of each domain that is full."""
+        counted = state.read(self.name, _State).counted
+        column = self.handle.nodes.label(counted.rule.domain)
+        counts, lost = counted.counter.by_domain(), counted.with_one_more()
+        codes = sorted({int(code) for code in column.codes[rows] if code != ABSENT})
+        return [
+            f"{counted.rule.domain}={column.values[code]} has {counts[code]} Pods; one more, and "
+            f"{lost[code]} of {counted.rule.size} could be lost, at most {counted.rule.most} may"
+            for code in codes
+        ]
+
+    def pre_score(
+        self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray
+    ) -> Status | None:
+        """Skip a Pod without a soft rule."""
+        text = pod.annotations.get(SURVIVE)
+        made = SKIP if text is None else self._state(pod, text, "soft")
+        if isinstance(made, Status):
+            return made
+        state.write(self.name, made)
+        return None
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
+        """100, less by how many Pods too many could be lost; 0 without the label."""
+        made = state.read(self.name, _State)
+        lost, outside = made.lost(nodes)
+        size = made.counted.rule.size
+        over = np.clip(lost - made.counted.rule.most, 0, size)
+        scores: IntArray = np.where(outside, 0, MAX_NODE_SCORE * (size - over) // size)
+        return scores
+
+    def events_to_register(self) -> list[EventRegistration]:
+        """Pods gone or with other labels, nodes added or with other labels."""
+        pods = Action.DELETE | Action.UPDATE_POD_LABEL
+        return [
+            EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, pods)),
+            EventRegistration(ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_LABEL)),
+            EventRegistration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
+        ]
