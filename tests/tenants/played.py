@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from hypothesis import note
+from hypothesis import currently_in_test_context, note
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import pod_group
@@ -245,7 +245,8 @@ class Played:
         gone = cluster.writer.deleted[before:]
         again = [world.pods[name] for name in gone]
         if gone:
-            note(f"{asked.name} evicts {gone}; {world.running}")
+            if currently_in_test_context():
+                note(f"{asked.name} evicts {gone}; {world.running}")
             self.evictions += len(gone)
             came = self._came[queued.pod.name]
             self.in_vain += [

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
@@ -17,6 +18,8 @@ from itertools import combinations
 CPU = "cpu"
 Amounts = Mapping[str, int]
 INFINITE = Fraction(10**12)
+NEVER = 10**12
+"""Above all priorities."""
 
 
 @dataclass(frozen=True)
@@ -351,17 +354,36 @@ class World:
 
         Of the queues of the victims, up to where these part from that of ``pod``.
         """
-        declared = {name: self.guaranteed(name) for name in self.tenants}
-        before = dict(self.running)
         mine = set(self.chain(pod.tenant))
         links = {q for name in victims for q in self.chain(self.pods[name].tenant)} - mine
         priorities = {self.pods[name].priority for name in victims}
-        had = {(q, p): self._covered_from(q, p, declared) for q in links for p in priorities}
-        for name in victims:
-            del self.running[name]
-        has = {(q, p): self._covered_from(q, p, declared) for q in links for p in priorities}
-        self.running = before
+        had = {(q, p): self._covered_from(q, p) for q in links for p in priorities}
+        with self._without(victims):
+            has = {(q, p): self._covered_from(q, p) for q in links for p in priorities}
         return all(has[key][r] >= had[key][r] for key in had for r in self.resources)
+
+    def gains(self, pod: Asked, victims: Collection[str]) -> bool:
+        """Whether guarantees of its own queue and those above cover more, if it runs for them.
+
+        Or as much. From its own queue upwards, in each from the highest priority down, the first
+        difference counts; Pods that are never evicted come before all priorities.
+        """
+        levels = sorted({NEVER, *(one.priority for one in self.pods.values())}, reverse=True)
+        for link in self.chain(pod.tenant):
+            for level in levels:
+                had = self._covered_from(link, level)
+                with self._without(victims):
+                    has = self._covered_from(link, level, pod)
+                if has != had:
+                    return all(has[r] >= had[r] for r in self.resources)
+        return True
+
+    @contextmanager
+    def _without(self, victims: Collection[str]) -> Iterator[None]:
+        before = self.running
+        self.running = {name: at for name, at in before.items() if name not in victims}
+        yield
+        self.running = before
 
     def is_replaced(self, pod: Asked, victim: str, of: Divided) -> bool:
         """Whether each guarantee that covers a Pod of the own queue covers ``pod`` instead."""
@@ -372,9 +394,11 @@ class World:
             if victim in self.covered(link, declared, None)
         )
 
-    def _covered_from(self, tenant: str, priority: int, amounts: Mapping[str, Amounts]) -> Amounts:
-        some = [self.pods[name] for name in self.covered(tenant, amounts, None)]
-        some = [pod for pod in some if pod.priority >= priority]
+    def _covered_from(self, tenant: str, level: int, plus: Asked | None = None) -> Amounts:
+        amounts = {name: self.guaranteed(name) for name in self.tenants}
+        pods = {**self.pods, plus.name: plus} if plus is not None else self.pods
+        some = [pods[name] for name in self.covered(tenant, amounts, plus)]
+        some = [pod for pod in some if pod.priority >= level or self.is_never_evicted(pod)]
         named = {r for r, amount in amounts[tenant].items() if amount}
         return {r: sum(p.requests.get(r, 0) for p in some if r in named) for r in self.resources}
 
@@ -400,6 +424,8 @@ class World:
         """Whether all of these may go for ``pod``."""
         others = [name for name in victims if self.pods[name].tenant != pod.tenant]
         if not self.leaves_groups_whole(victims) or not self.is_kept(pod, others):
+            return False
+        if not self.gains(pod, victims):
             return False
         for name in victims:
             victim = self.pods[name]

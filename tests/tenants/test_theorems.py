@@ -138,3 +138,43 @@ class TheoremsMachine(RuleBasedStateMachine):
 
 TheoremsMachine.TestCase.settings = length(30, steps=10)
 TestTheorems = TheoremsMachine.TestCase
+
+
+def test_a_pod_at_its_limit_is_woken_by_demand_elsewhere() -> None:
+    """Demand of a sibling makes more of the parent's guarantee needed: then the Pod claims."""
+    tree = [
+        Tenant("right"),
+        Tenant("a", "right", user_limit={CPU: 2}),
+        Tenant("c", "right", {CPU: 3}, weight=0),
+    ]
+    played = Played({"n0": {CPU: 5}}, tree)
+    for _ in range(6):
+        played.come(counted(Asked("", "a", {CPU: 2})))
+    played.settle()
+    urgent = played.come(counted(Asked("", "a", {CPU: 1}, priority=5)))
+    played.settle()
+    assert urgent not in played.world.running
+    played.set_group("large", "c", 2)
+    for _ in range(2):
+        played.come(counted(Asked("", "c", {CPU: 2}, group="large")))
+    played.settle()
+    assert urgent in played.world.running
+
+
+def test_who_is_covered_does_not_yield_to_a_larger_one_of_the_department() -> None:
+    """That one would not be covered; the room would be taken back from other departments."""
+    tree = [
+        Tenant("right", guaranteed={CPU: 2}),
+        Tenant("a", "right"),
+        Tenant("b", "right", weight=3),
+    ]
+    played = Played({"n0": {CPU: 4}}, tree)
+    small = {played.come(counted(Asked("", "a", {CPU: 1}))) for _ in range(3)}
+    played.settle()
+    played.come(counted(Asked("", "b", {CPU: 3})))
+    played.settle()
+    assert set(played.world.running) == small
+    fits = played.come(counted(Asked("", "b", {CPU: 2})))
+    played.settle()
+    assert fits in played.world.running
+    assert len(played.world.running) == len(small)

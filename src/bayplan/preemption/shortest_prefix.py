@@ -99,8 +99,9 @@ class ShortestPrefix:
         if isinstance(yielding, NoRoom):
             return yielding
         room = self._find_among(request, yielding, running, fit)
-        if room is NOT_ENOUGH and yielding.wider is not None:
-            room = self._find_among(request, yielding.wider(), running, fit)
+        while isinstance(room, NoRoom) and room.sentence and yielding.wider is not None:
+            yielding = yielding.wider()
+            room = self._find_among(request, yielding, running, fit)
         return room
 
     def _find_among(

@@ -259,9 +259,10 @@ class FairShare(
             return PostFilterResult(Status.unresolvable(), "")
         over_limit = bool(held_by)
         possible = over_limit or len(failure.candidates)
-        answer = self._answer(state, pod) if possible else NoRoom()
+        request = self._room_request(state, pod)
+        answer = self._answer(state, request) if possible else NoRoom()
         if isinstance(answer, NoRoom):
-            if not over_limit:
+            if not over_limit or self._rule.may_have_victims(request.preemptor):
                 state.effects.append(PassOn(self.name, pod, self._due))
             reasons = (f"reclaim: {answer.sentence}",) if answer.sentence else ()
             return PostFilterResult(Status.unresolvable(*reasons), "")
@@ -270,13 +271,13 @@ class FairShare(
         explain = partial(_explained, answer, pod)
         return PostFilterResult(Status(reasons=(answer.sentence,)), answer.nodes[pod.uid], explain)
 
-    def _answer(self, state: CycleState, pod: Pod) -> Room | NoRoom:
+    def _answer(self, state: CycleState, request: RoomRequest) -> Room | NoRoom:
         """Room for the Pod; a refusal holds for Pods like it while all Pods and nodes stay.
 
         And for no more than a second, as shares change with what waits, and Pods get older. A Pod
         for which others are leaving is no Pod like the others.
         """
-        request = self._room_request(state, pod)
+        pod = request.preemptor.pods[0]
         if self._nominator.nominated_node(pod.uid):
             return self._take(request)
         verdict = self._verdicts.get(pod.shape)
@@ -337,7 +338,8 @@ class FairShare(
                 (self._held.add if effect.is_held else self._held.discard)(effect.pod)
             case PassOn():
                 self._refusals.add(effect.pod, effect.due)
-                if others := self._held.after(effect.pod):
+                leaves_room = effect.pod not in self._held
+                if leaves_room and (others := self._held.after(effect.pod)):
                     self._activate(others)
             case TryAgain():
                 self._activate(effect.pods)

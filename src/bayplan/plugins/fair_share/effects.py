@@ -25,10 +25,11 @@ class Held(Effect, frozen=True, eq=False):
 class PassOn(Effect, frozen=True, eq=False):
     """Let a held Pod of the same queue try in place of one that fits on no node.
 
-    That one is remembered, to be woken when it is entitled to room.
+    That one is remembered, to be woken when it is entitled to room. One that a limit holds back
+    leaves no room under that limit to others: it is remembered only.
 
     Attributes:
-        pod: the one that fits nowhere, or the first Pod of such a group.
+        pod: the one that finds no room, or the first Pod of such a group.
         due: when a potential victim will have run for long enough, in seconds since the epoch.
     """
 

@@ -32,6 +32,9 @@ import numpy as np
 from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.cache.queue_tree import Structure
 
+_ABOVE_ALL = np.iinfo(np.int64).max
+"""More than each priority."""
+
 
 class Line(NamedTuple):
     """Pods as columns.
@@ -103,22 +106,62 @@ class Guarantees:
 
         Counted from each priority upwards: a lower priority is no substitute.
         """
-        line = self._line
-        left = np.setdiff1d(np.arange(len(line.leaves)), without)
-        rest = Guarantees(self._structure, self._guaranteed, line.within(left))
+        rest = self._without(without)
         return all(
-            (rest._amounts(row, priority) >= self._amounts(row, priority)).all()
+            (rest.amounts_covered(row, line, level) >= self.amounts_covered(row, line, level)).all()
             for row in path
-            for priority in np.unique(line.priorities[without]).tolist()
+            for line in range(len(self._structure.lines))
+            for level in np.unique(self._line.priorities[without]).tolist()
         )
 
-    def _amounts(self, row: int, priority: int) -> IntArray:
-        """(r,) what is covered of Pods of this priority or a higher one, where it is named."""
-        counts = self.by_line(row) & (self._line.priorities >= priority)
-        amounts = np.zeros_like(self._guaranteed[row])
-        for columns, of_line in zip(self._structure.lines, counts, strict=True):
-            amounts[columns] = self._line.requests[np.ix_(of_line, columns)].sum(axis=0)
-        return np.where(self._guaranteed[row] > 0, amounts, 0)
+    def loser(self, chain: tuple[int, ...], without: IntArray) -> int | None:
+        """The queue in which less is covered if the last Pod takes the place of some; None if none.
+
+        The first difference counts: from the first queue of ``chain`` on, on kinds of nodes before
+        all nodes, from those that are never evicted to the lowest priority.
+        """
+        last = len(self._line.leaves) - 1
+        before, after = self._without(np.array([last])), self._without(without)
+        levels = [_ABOVE_ALL, *np.unique(self._line.priorities)[::-1].tolist()]
+        for row in chain:
+            for line in reversed(range(len(self._structure.lines))):
+                for level in levels if self._guaranteed[row].any() else ():
+                    had, has = (some.amounts_covered(row, line, level) for some in (before, after))
+                    if (has != had).any():
+                        return None if (has >= had).all() else row
+        return None
+
+    def _without(self, pods: IntArray) -> Guarantees:
+        left = np.setdiff1d(np.arange(len(self._line.leaves)), pods)
+        return Guarantees(self._structure, self._guaranteed, self._line.within(left))
+
+    def kept_beside_last(self, chain: tuple[int, ...]) -> BoolArray:
+        """(p,) who may have to stay so that `loser` finds nobody.
+
+        Where that one is covered, a lower priority may go: what is covered above it stays.
+        """
+        priorities = self._line.priorities
+        kept: BoolArray = self._nobody
+        for row in chain:
+            if self._guaranteed[row].any():
+                covered = self.covered(row)
+                if covered[-1]:
+                    covered = covered & (priorities >= priorities[-1])
+                kept = kept | covered
+                if covered[-1]:
+                    break
+        return kept
+
+    def amounts_covered(self, row: int, line: int, level: int) -> IntArray:
+        """(c,) what a line covers of the priority ``level`` or a higher one.
+
+        What is never evicted is included.
+        """
+        columns, pods = self._structure.lines[line], self._line
+        counts = self.by_line(row)[line] & ((pods.priorities >= level) | pods.never)
+        named = columns[self._guaranteed[row, columns] > 0]
+        amounts: IntArray = pods.requests[np.ix_(counts, named)].sum(axis=0)
+        return amounts
 
     def _go_through(self, row: int, columns: IntArray, before: BoolArray) -> BoolArray:
         """(p,) who is covered in some columns; those ``before`` stand first."""

@@ -28,6 +28,10 @@ queue may take up. So where they are not enough, all Pods of the givers may yiel
 are judged together (`Yielding.wider`, `Yielding.refusal`). That not even these could be enough is
 often known from a bound (`bayplan.plugins.fair_share.bound`).
 
+Nor is less covered in the preemptor's own queue and those above, itself counted. Where that could
+be, the victims are judged together, then those that are surely of no use to these guarantees are
+tried alone, then all.
+
 Where a limit holds the preemptor back, the rules are the same. What has to go counts for that
 limit, on whichever nodes it is (`Yielding.ceilings`); where the limit is that of the preemptor's
 own queue, these are Pods of rule 3.
@@ -54,12 +58,14 @@ Pods yield, the youngest of the lowest priority first.
 5. Sort the chosen Pods into classes: claims before shares, then the most saturated first, and the
    preemptor's own Pods of lower priority last.
 6. If these are not enough, `Yielding.wider`: all Pods that a giver could give alone.
+7. Before that, where guarantees above both count, those only that these do not cover.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import NamedTuple
@@ -99,6 +105,7 @@ _KEEPS = {
     SHARE: "would be undone by queue {}",
 }
 """Why a queue does not give more, by rule."""
+_KEPT_ABOVE = "less of what is guaranteed to queue {} would be covered"
 
 
 class _Parties(NamedTuple):
@@ -116,6 +123,10 @@ class _Parties(NamedTuple):
         surplus: (r,) by leaf of a giver, what it has beyond what is covered.
         staying: (p,) whether a Pod is not leaving.
         guarantees: who of those that stay is covered.
+        above: (p,) candidates without whom a queue above both may have less covered.
+        tree: the Pods that stay in the tree of the preemptor's queue.
+        entered: who is covered of these, of others that are nominated, and of the preemptor, who is
+            the last; None where nothing is guaranteed in its queue or above.
     """
 
     row: int
@@ -129,6 +140,9 @@ class _Parties(NamedTuple):
     surplus: Mapping[int, IntArray]
     staying: BoolArray
     guarantees: Guarantees
+    above: BoolArray
+    tree: IntArray
+    entered: Guarantees | None
 
 
 class ReclaimRule:
@@ -171,10 +185,9 @@ class ReclaimRule:
         users = (self._queues.sums.user_at(link) for link, *_ in self._excesses(preemptor))
         if any(user is not None and user.never_evicted for user in users):
             return False
-        namespaces = self._queues.namespaces(row)
-        if self._counters.any_leaving or self._counters.any_below(preemptor.priority, namespaces):
+        if self._counters.any_leaving or self._any_below(preemptor, row):
             return True
-        within = next((self._queue_row(link) for link, *_ in self._excesses(preemptor)), None)
+        within = self._held_at(preemptor)
         if within == row:
             return False
         chain = self._queues.structure.chains[row]
@@ -185,6 +198,20 @@ class ReclaimRule:
         by_line = [asked[:, some].any(axis=1) & fits[:, some].all(axis=1) for some in lines]
         at_best = np.logical_or.reduce(by_line)
         return bool(self._givers(preemptor, row, at_best, self._used(preemptor), within))
+
+    def may_have_victims(self, preemptor: Preemptor) -> bool:
+        """Whether there can be victims once shares, or what is guaranteed, have changed."""
+        row = self._queues.leaf(preemptor.pods[0])
+        return self._held_at(preemptor) != row or self._any_below(preemptor, row)
+
+    def _held_at(self, preemptor: Preemptor) -> int | None:
+        """The lowest queue whose limit holds the preemptor back; None if none does."""
+        return next((self._queue_row(link) for link, *_ in self._excesses(preemptor)), None)
+
+    def _any_below(self, preemptor: Preemptor, row: int) -> bool:
+        """Whether Pods of lower priority run in the queue."""
+        namespaces = self._queues.namespaces(row)
+        return self._counters.any_below(preemptor.priority, namespaces)
 
     def judge(
         self, preemptor: Preemptor, running: RunningPods, fit: MemberFit, order: YieldOrder
@@ -343,7 +370,8 @@ class ReclaimRule:
         units, bases = order.units, order.bases
         line = Line(leaves, requests, running.priorities, running.starts, units, bases, never)
         line = line.within(staying)
-        claims = self._claims(preemptor, line, row, order)
+        claims, tree, entered = self._claims(preemptor, line, row, order)
+        tree = staying[tree]
         givers = sorted(self._givers(preemptor, row, claims, all_used), key=_deserves_least)
         guarantees = Guarantees(structure, structure.guaranteed, line)
         own, spare = np.zeros((2, len(running)), np.bool_)
@@ -377,21 +405,62 @@ class ReclaimRule:
             ordered = order.sorted(np.concatenate([*candidates.values()]))
             of_giver = _by_leaf(leaves, ordered)
             candidates = {leaf: of_giver(leaf) for leaf in candidates}
+        above = self._kept_above(givers, candidates, tree, entered, len(running))
         used: Sequence[list[int]] = all_used.tolist()
         stays = ~running.leaving
         return _Parties(
-            row, leaves, requests, used, givers, own, candidates, spare, surplus, stays, guarantees
+            row,
+            leaves,
+            requests,
+            used,
+            givers,
+            own,
+            candidates,
+            spare,
+            surplus,
+            stays,
+            guarantees,
+            above,
+            tree,
+            entered,
         )
 
-    def _claims(self, preemptor: Preemptor, line: Line, row: int, order: YieldOrder) -> BoolArray:
-        """(k,) by link of the preemptor's chain, whether a guarantee covers the preemptor.
+    def _kept_above(
+        self,
+        givers: Sequence[Giver],
+        candidates: Mapping[int, IntArray],
+        tree: IntArray,
+        entered: Guarantees | None,
+        number: int,
+    ) -> BoolArray:
+        """See `_Parties.above`."""
+        above = np.zeros(number, np.bool_)
+        if entered is None:
+            return above
+        kept_by: dict[tuple[int, ...], BoolArray] = {}
+        for giver in givers:
+            common = self._queues.structure.links[giver.leaf][len(giver.path) :]
+            if giver.rule == SHARE and common:
+                if common not in kept_by:
+                    kept_by[common] = np.zeros(number, np.bool_)
+                    kept_by[common][tree] = entered.kept_beside_last(common)[: len(tree)]
+                pods = candidates[giver.leaf]
+                above[pods] = kept_by[common][pods]
+        return above
 
-        Others that are nominated stand before it.
+    def _claims(
+        self, preemptor: Preemptor, line: Line, row: int, order: YieldOrder
+    ) -> tuple[BoolArray, IntArray, Guarantees | None]:
+        """Whether a guarantee covers the preemptor; other nominated Pods stand before it.
+
+        Returns:
+            (k,) by link of the preemptor's chain; then see `_Parties.tree`, of ``line``, and
+            `_Parties.entered`.
         """
         queues, chain = self._queues, self._queues.structure.links[row]
         guaranteed = queues.shares().guaranteed
-        if not guaranteed[list(chain)].any():
-            return np.zeros(len(chain), np.bool_)
+        if not queues.structure.guaranteed[list(chain)].any():
+            return np.zeros(len(chain), np.bool_), np.zeros(0, np.int64), None
         pods = [*self._nominated(preemptor), preemptor.pods[0]]
         never = [queues.is_never_evicted(pod) for pod in pods]
         never[-1] = any(map(queues.is_never_evicted, preemptor.pods))
@@ -410,7 +479,8 @@ class ReclaimRule:
             np.array(never, np.bool_),
         )
         of_tree = queues.structure.is_below(chain[-1])[line.leaves] & (line.leaves != NO_QUEUE)
-        line = line.within(np.flatnonzero(of_tree))
+        tree = np.flatnonzero(of_tree)
+        line = line.within(tree)
         both = Line(*(np.concatenate(pair) for pair in zip(line, waiting, strict=True)))
         # What is promised but not there is kept by who has it, and claimed by nobody.
         there, promised = (
@@ -418,7 +488,7 @@ class ReclaimRule:
             for amounts in (guaranteed, queues.structure.guaranteed)
         )
         last = [there.by_line(q)[:, -1] & promised.by_line(q)[:, -1] for q in chain]
-        return np.array([by_line.any() for by_line in last])
+        return np.array([by_line.any() for by_line in last]), tree, promised
 
     def _nominated(self, preemptor: Preemptor) -> Iterator[Pod]:
         """Other nominated Pods of queues, as if they were on their nodes."""
@@ -471,14 +541,26 @@ class ReclaimRule:
         classes[parties.own] = 3 * _STEPS
         # 6. More, judged together
         ceilings = self._ceilings(preemptor)
+        refusal = partial(self._refusal, parties, running)
 
         def wider() -> Yielding:
             some = (alone | parties.spare) & (classes < 0)
             more = np.where(some, 4 * _STEPS, classes)
-            refusal = partial(self._refusal, parties, running)
             return Yielding(more, self._describe, ceilings, refusal)
 
-        return Yielding(classes, self._describe, ceilings, wider=wider)
+        if not parties.above[given].any():
+            return Yielding(classes, self._describe, ceilings, wider=wider)
+
+        # 7. Less, if a queue above both would have less covered without these
+        def surely() -> Yielding:
+            sure = {leaf: pods[~parties.above[pods]] for leaf, pods in parties.candidates.items()}
+            nobody = np.zeros_like(parties.above)
+            less = self._yielding(
+                preemptor, running, parties._replace(candidates=sure, above=nobody)
+            )
+            return replace(less, wider=wider) if (less.classes >= 0).any() else wider()
+
+        return Yielding(classes, self._describe, ceilings, refusal, surely)
 
     def _used(self, preemptor: Preemptor) -> IntArray:
         """What queues will use: without what is leaving, with what nominated Pods wait for."""
@@ -554,6 +636,11 @@ class ReclaimRule:
         for giver in parties.givers:
             if not parties.guarantees.are_as_covered(giver.path, without):
                 return _KEEPS[GUARANTEED].format(structure.name(giver.leaf))
+        if parties.entered is not None:
+            chain, without = structure.links[parties.row], np.flatnonzero(gone[parties.tree])
+            loser = parties.entered.loser(chain, without)
+            if loser is not None:
+                return _KEPT_ABOVE.format(structure.name(loser))
         return ""
 
     def _describe(self, victims: Sequence[Pod]) -> str:

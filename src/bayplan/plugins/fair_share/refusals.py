@@ -2,17 +2,18 @@
 
 What a queue may take depends on what others use, on shares (which follow demand) and on time
 (`minRuntimeSeconds`). None of these is an event of the Pod that waits. So every few seconds it is
-looked whether Pods on nodes, shares or Queues have changed since a refusal; if so, the first Pods
-of each queue try again, and with each that makes room the next one. While nothing changes, nobody
-is woken.
+looked whether Pods on nodes, shares or Queues have changed since a refusal; if so, a few Pods of
+each queue try again, each unlike the others, and with each that makes room the next one. While
+nothing changes, those try that are unlike all that were refused since the change; then nobody.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from math import inf
 
-from bayplan.api.pod import Pod
+from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
 
@@ -27,6 +28,8 @@ class Refusals:
         self._queues, self._nodes = queues, nodes
         self._refused: dict[int, dict[str, Pod]] = {}
         """By leaf and uid, the longest refused first."""
+        self._tried: set[PodShape] = set()
+        """Refused, or woken, since something changed."""
         self._seen: object = None
         self._position = 0
         """Of the journal of Pods on nodes, at the last refusal."""
@@ -46,28 +49,38 @@ class Refusals:
                 self._seen = self._state()
             self._position = position
             self._refused.setdefault(leaf, {})[pod.uid] = pod
+            self._tried.add(pod.shape)
             self._due = min(self._due, due)
 
     def round(self, now: float) -> list[Pod]:
-        """Who tries again; nobody while all is as it was."""
+        """Pods to try again: since the last change one of each shape, a few at a time."""
         self._start_over_if_outdated()
         self._forget_who_waits_no_more()
         if not self._refused:
+            self._tried.clear()
             return []
         state = self._state()
-        if state == self._seen and not self._moved and now < self._due:
-            return []
-        self._seen, self._moved, self._due = state, False, inf
-        return [pod for leaf in list(self._refused) for pod in self._next(leaf, _AT_ONCE)]
+        if state != self._seen or self._moved or now >= self._due:
+            self._seen, self._moved, self._due = state, False, inf
+            self._tried.clear()
+        return [pod for leaf in list(self._refused) for pod in self._unlike(leaf)]
 
     def after(self, pod: Pod) -> list[Pod]:
         """Who tries again as room was made for a Pod of the same queue; one or nobody."""
         self._start_over_if_outdated()
-        return self._next(self._queues.leaf(pod), 1)
+        return self._wake(self._queues.leaf(pod), lambda _pod: True, 1)
 
-    def _next(self, leaf: int, number: int) -> list[Pod]:
+    def _unlike(self, leaf: int) -> list[Pod]:
+        def is_unlike(pod: Pod) -> bool:
+            tried = len(self._tried)
+            self._tried.add(pod.shape)
+            return len(self._tried) > tried
+
+        return self._wake(leaf, is_unlike, _AT_ONCE)
+
+    def _wake(self, leaf: int, is_next: Callable[[Pod], bool], number: int) -> list[Pod]:
         refused = self._refused.get(leaf, {})
-        pods = list(islice(refused.values(), number))
+        pods = list(islice(filter(is_next, refused.values()), number))
         for pod in pods:
             del refused[pod.uid]
         return [pod for pod in pods if self._queues.waits(pod.uid)]
