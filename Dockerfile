@@ -12,7 +12,7 @@ RUN python -m venv /opt/bayplan
 # By themselves, so that a changed source file does not install them again. Of the official client only the
 # credentials are read (see client/kubeconfig.py): its calls and models are three quarters of it.
 COPY requirements.lock .
-RUN /opt/bayplan/bin/pip install --no-compile --require-hashes --only-binary :all: -r requirements.lock \
+RUN /opt/bayplan/bin/pip install --no-compile --no-deps --require-hashes --only-binary :all: -r requirements.lock \
     && cd /opt/bayplan/lib/python3*/site-packages \
     && rm -r kubernetes/aio numpy/f2py \
     && find kubernetes/client/api kubernetes/client/models -name '*.py' ! -name __init__.py -delete \

@@ -28,18 +28,19 @@ help: ## show this
 
 venv: $(READY) ## install bayplan and its tools into .venv
 
-# What `make run` needs; the tools of developers come on top.
+# What `make run` needs; the tools of developers come on top. Locks are complete: nothing is resolved,
+# which older versions of pip do with the newest release where a name comes with an extra, too.
 $(RUN_READY): requirements-run.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=...")'
 	@echo "== installing into .venv"
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-run.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-run.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
 $(READY): $(RUN_READY) requirements-dev.lock
 	@echo "== installing the tools for developers into .venv"
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-dev.lock
 	@touch $@
 
 run: $(RUN_READY) ## run bayplan on a real control plane and watch it place Pods
