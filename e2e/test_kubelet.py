@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -156,6 +157,25 @@ def test_a_pod_that_chooses_bayplan_runs(real: Cluster, measured: Measured) -> N
     wait_ready(real, "web")
     measured("a Pod created until it is Ready", since(begin))
     real.wait_event("web", "Scheduled", "Successfully assigned")
+
+
+def test_whoever_asks_gets_a_port_forwarded_to_the_leader(
+    real: Cluster, deployment: Deployment, measured: Measured
+) -> None:
+    def asked(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "bayplan", *arguments]
+        command.append(f"--kubeconfig={real.plane.kubeconfig}")
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    real.create(pod("too-large", cpu="800"))
+    real.wait_condition("too-large")
+    begin = time.monotonic()
+    status = asked("status", "-o", "json")
+    measured("bayplan status by a forwarded port", since(begin))
+    assert status.returncode == 0, status.stderr + status.stdout
+    assert json.loads(status.stdout)["identity"] == deployment.leader()
+    why = asked("why", "too-large", "-n", real.namespace)
+    assert "too-large waits: " in why.stdout, why.stderr
 
 
 def test_a_leader_that_is_deleted_hands_over_at_once(

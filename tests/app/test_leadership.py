@@ -63,7 +63,7 @@ def test_without_leader_election_every_process_leads(server: FaultServer, feed: 
     api = ApiClient(settings, feed, lambda: True)
     leadership = Leadership(settings, api, feed.inbox, pytest.fail)
     assert leadership.may_write
-    assert leadership.problem == ""
+    assert (leadership.problem, leadership.since, leadership.identity) == ("", "", "")
     leadership.seek()
     assert list(feed.inbox.drain(SOON)) == [Lead()]
     leadership.event("Warning", "Conflict", "about no Lease, so it is not recorded")
@@ -81,6 +81,9 @@ def test_with_leader_election_the_holder_leads_and_says_so(server: FaultServer, 
         leadership.seek()
         assert list(feed.inbox.drain(SOON)) == [Lead()]
         may_write.append(leadership.may_write)
+        assert kept.lease is not None
+        spec = kept.lease["spec"]
+        assert (leadership.leader, leadership.since) == (leadership.identity, spec["acquireTime"])
         assert kept.told.wait(SOON)
         assert kept.event["reason"] == "LeaderElection"
         assert kept.event["regarding"] == {
@@ -97,4 +100,5 @@ def test_with_leader_election_the_holder_leads_and_says_so(server: FaultServer, 
     assert [*may_write, leadership.may_write] == [False, True, False]
     assert kept.lease is not None
     assert not kept.lease["spec"]["holderIdentity"]
+    assert leadership.since == ""
     assert lost.wait(SOON)

@@ -463,6 +463,7 @@ def test_what_is_wrong_changes_nothing_and_is_said(
     assert rig.informers.kinds == kinds
     assert rig.reloader.counts == {"success": 0, "failure": 1}
     assert rig.reloader.failing
+    assert text in rig.reloader.problem
     assert [line["event"] for line in lines][-1] == (
         "Configuration not reloaded; the previous one goes on"
     )

@@ -17,7 +17,8 @@ from bayplan.client.connection import (
     Connection,
     _limit_silence,
 )
-from bayplan.client.errors import Unauthorized
+from bayplan.client.errors import Unauthorized, Unreachable
+from bayplan.client.http import Http
 
 
 class Clock:
@@ -134,3 +135,21 @@ def test_a_proxy_is_gone_through(server: FaultServer) -> None:
     handle.setopt(pycurl.WRITEFUNCTION, body.extend)
     handle.perform()
     assert b"http://api.example:6443/version" in body
+
+
+def test_sockets_of_somebody_else_carry_requests(server: FaultServer) -> None:
+    address = server.server_address[:2]
+    sockets = [socket.create_connection(address)]  # type: ignore[arg-type]
+
+    def open_socket() -> socket.socket | int:
+        return sockets.pop() if sockets else int(pycurl.SOCKET_BAD)
+
+    server.script = lambda exchange: exchange.answer(200, {"path": exchange.path})
+    elsewhere = Configuration(host="http://localhost:1")
+    http = Http(Connection(elsewhere, open_socket=open_socket))
+    assert http.get("/one") == b'{"path": "/one"}'
+    assert http.get("/two") == b'{"path": "/two"}', "on the same connection"
+    assert server.requests[0].client_address == server.requests[1].client_address
+    last = Connection(elsewhere, open_socket=open_socket, peer="the leader")
+    with pytest.raises(Unreachable, match="cannot reach the leader at http://localhost:1: "):
+        Http(last, max_tries=1).get("/three")

@@ -112,6 +112,17 @@ def test_gates_and_groups_that_gather_are_named() -> None:
     assert "WaitingForMembers" in answer["sentence"]
 
 
+def test_a_pod_that_a_plugin_did_not_return_for_is_not_tried_for_an_answer() -> None:
+    asked: list[str] = []
+    cluster = small_cluster(scripted("Slow", filter=lambda: asked.append("filter")))
+    cluster.add(make_pod("p"))
+    pod = next(iter(cluster.core.world.handlers.pods.values()))
+    cluster.core.world.queue.hold(pod, "plugin Slow did not return")
+    sentence = "default/p is held back by PluginTimeout: plugin Slow did not return"
+    assert ask(cluster, "p")["sentence"] == sentence
+    assert asked == []
+
+
 def test_a_limit_is_named_with_the_figures_of_its_queue() -> None:
     cluster = queue_cluster()
     cluster.add(make_node("n0").capacity(cpu="8", memory="64Gi", pods=110))

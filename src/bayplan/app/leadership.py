@@ -82,6 +82,22 @@ class Leadership:
         return self.elector.leader if self.elector is not None else ""
 
     @property
+    def elects(self) -> bool:
+        """Whether a Lease says who schedules."""
+        return self.elector is not None
+
+    @property
+    def identity(self) -> str:
+        """What this process is called in the Lease; "" without leader election."""
+        return self.elector.identity if self.elector is not None else ""
+
+    @property
+    def since(self) -> str:
+        """When the leader took the Lease, as it stands there; "" for nobody."""
+        spec = self.elector.lease.get("spec") if self.elector is not None else None
+        return (spec or {}).get("acquireTime") or "" if self.leader else ""
+
+    @property
     def problem(self) -> str:
         """Why the Lease can be neither read nor written; "" while it can."""
         return self.elector.problem if self.elector is not None else ""

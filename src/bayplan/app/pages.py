@@ -11,12 +11,13 @@
 | ``/why?namespace=&pod=`` | why a Pod waits, or what became of it: `bayplan.explain.why` |
 | ``/why?namespace=&group=`` | the same of a group |
 | ``/plan`` | POST: what would become of Pods that are not there yet: `bayplan.explain.plan` |
+| ``/status?namespace=`` | how the process is, and what waits: `bayplan.app.status` |
 | ``/bays?namespace=`` | nodes, Pods and Queues as columns: `bayplan.view.columns` |
 
 ``/debug`` is there while the configuration has ``enableProfiling``, the default. ``/why`` is for
 everybody who may get that Pod, or list Pods there, ``/plan`` for who may create Pods there,
-``/bays`` for who may list Pods there; nodes, and Pods of others, are named to those who may list
-nodes (in ``/bays``: nodes and all Pods).
+``/bays`` and ``/status`` for who may list Pods there; nodes, and Pods of others, are named to those
+who may list nodes (in ``/bays`` and ``/status``: nodes and all Pods).
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from bayplan.support import logs
 from bayplan.app.assembly import Core
 from bayplan.app.debugger import Debugger
 from bayplan.app.questions import BusyError, Questions
+from bayplan.app.status import Status
 from bayplan.config import EffectiveConfig, config_document
 from bayplan.server.pages import (
     HTML,
@@ -159,6 +161,31 @@ def _dump(debugger: Debugger) -> Answer:
     return Answer(200, body, JSON_LINES)
 
 
+def status_page(status: Status) -> Page:
+    """How this process is."""
+
+    def answered(request: PageRequest) -> Answer:
+        only = _scope(request)
+        if isinstance(only, Answer):
+            return only
+        return Answer(200, msgspec.json.encode(status.answer(only)), JSON)
+
+    return Page(answered, asks=True)
+
+
+def _scope(request: PageRequest) -> str | Answer:
+    """The namespace that the reader may know of, "" for all; or what to answer."""
+    namespace = request.query.get("namespace", "")
+    everything = (Attributes("list", "nodes"), Attributes("list", "pods"))
+    if all(map(request.may, everything)):
+        return ""
+    if not namespace:
+        return text(403, "forbidden: may not list nodes and all pods; namespace is needed")
+    if not request.may(Attributes("list", "pods", namespace)):
+        return text(403, f"forbidden: may not list pods in the namespace {namespace}")
+    return namespace
+
+
 def answer_pages(core: Core, questions: Questions, leader: Callable[[], str]) -> Pages:
     """The pages that the scheduling thread answers; ``leader`` names who leads, "" for nobody."""
     answers = _Answers(core, questions, leader)
@@ -193,7 +220,7 @@ class _Answers:
             who = Why(core.world, core.profiles, core.placers, core.records, names=names)
             return who.of_pod(namespace, pod) if pod else who.of_group(namespace, group)
 
-        answer = self._asked(answered)
+        answer = self._asked(answered, names=names)
         if answer is not None:
             return answer
         if group:
@@ -211,7 +238,7 @@ class _Answers:
                     return text(403, f"forbidden: may not create pods in {namespace}")
             names = request.may(Attributes("list", "nodes"))
             parts = core.world, core.profiles, core.placers, objects
-            answer = self._asked(lambda: planning.plan(*parts, names=names))
+            answer = self._asked(lambda: planning.plan(*parts, names=names), names=names)
         except planning.PlanError as error:
             return text(422, str(error))
         assert answer is not None
@@ -220,14 +247,9 @@ class _Answers:
     def bays(self, request: PageRequest) -> Answer:
         from bayplan.view.columns import Bays, take  # noqa: PLC0415
 
-        namespace, core = request.query.get("namespace", ""), self._core
-        everything = (Attributes("list", "nodes"), Attributes("list", "pods"))
-        if all(map(request.may, everything)):
-            namespace = ""
-        elif not namespace:
-            return text(403, "forbidden: may not list nodes and all pods; namespace is needed")
-        elif not request.may(Attributes("list", "pods", namespace)):
-            return text(403, f"forbidden: may not list pods in the namespace {namespace}")
+        namespace, core = _scope(request), self._core
+        if isinstance(namespace, Answer):
+            return namespace
         sources = core.profiles.load_sources()
         try:
             taken = self._questions.ask(lambda: take(core.world, sources, namespace))
@@ -240,7 +262,9 @@ class _Answers:
         self._questions.charge(time.perf_counter() - began)
         return Answer(200, body, JSON)
 
-    def _asked(self, question: Callable[[], dict[str, Any] | None]) -> Answer | None:
+    def _asked(
+        self, question: Callable[[], dict[str, Any] | None], *, names: bool
+    ) -> Answer | None:
         """What the scheduling thread says; None where it has nothing to say."""
         try:
             answer = self._questions.ask(question)
@@ -249,5 +273,5 @@ class _Answers:
         if answer is None:
             return None
         if not self._core.scheduler.active:
-            answer |= {"leads": False, "leader": self._leader()}
+            answer |= {"leads": False} | ({"leader": self._leader()} if names else {})
         return Answer(200, msgspec.json.encode(answer), JSON)

@@ -29,12 +29,14 @@ from bayplan.app.questions import Questions
 from bayplan.app.reload import Reloader
 from bayplan.app.serving import Serving
 from bayplan.app.sources import Sources
+from bayplan.app.status import Status
 from bayplan.app.stuck_pods import StuckPods
 from bayplan.app.watchdog import Watchdog
 from bayplan.config import EffectiveConfig
 from bayplan.engine.registry import Registry
 from bayplan.report.pods import Report
 from bayplan.server.options import PortOptions
+from bayplan.telemetry.recent import Recent
 
 log = structlog.get_logger("process")
 
@@ -92,18 +94,29 @@ class Process:
             lambda: self._api.events.statistics().waiting,
         )
         self._deadline = CallDeadline(pulse, may_take, self._stuck_pods.ended)
+        self._recent = Recent(feed.metrics)
         self._watchdog = Watchdog(
             pulse,
             watchdog_limit,
             self._on_stuck,
             self._abandon,
-            on_look=self._deadline.rearm,
+            on_look=self._look,
         )
         self._reloader = Reloader(
             sources, config, self._core, self._ports, feed.informers, self._leadership, self._load
         )
         exposition.expose(
             config.gates, feed, self._core, self._api, self._leadership, self._reloader, self._load
+        )
+        questions = Questions(feed.inbox)
+        status = Status(
+            self._core,
+            questions,
+            self._leadership,
+            self._reloader,
+            self._watchdog,
+            self._recent,
+            self._not_ready,
         )
         self._serving = Serving(
             port,
@@ -112,9 +125,8 @@ class Process:
             pages.probes(self._not_alive, self._not_ready, feed.metrics.render),
             {
                 **pages.debug_pages(lambda: self._reloader.config, self._debugger),
-                **pages.answer_pages(
-                    self._core, Questions(feed.inbox), lambda: self._leadership.leader
-                ),
+                **pages.answer_pages(self._core, questions, lambda: self._leadership.leader),
+                "/status": pages.status_page(status),
             },
         )
 
@@ -182,6 +194,11 @@ class Process:
             os._exit(1 if self._stuck else 0)
 
     # What others tell us, on their threads
+
+    def _look(self) -> None:
+        """From time to time, on the watchdog's thread."""
+        self._deadline.rearm()
+        self._recent.look()
 
     def _on_stuck(self, what: str, culprit: Culprit) -> None:
         """The scheduling thread is stuck: let another replica lead, and say with which Pod."""

@@ -57,6 +57,8 @@ class Reloader:
 
     Attributes:
         config: what runs.
+        at: when the files were read last, well or not; seconds since the epoch.
+        problem: why they could not be used then; "" if they are what runs.
     """
 
     def __init__(
@@ -80,12 +82,17 @@ class Reloader:
         self._uncollected = False
         self._used = self._seen = sources.fingerprint()
         self.counts: Counter[str] = Counter(success=0, failure=0)
-        self.failing = False
+        self.at, self.problem = time.time(), ""
         self._thread = threading.Thread(target=self._run, name="reload", daemon=True)
 
     def start(self) -> None:
         """Begin to look."""
         self._thread.start()
+
+    @property
+    def failing(self) -> bool:
+        """Whether what the files say is not what runs."""
+        return bool(self.problem)
 
     def request(self) -> None:
         """Reload now, whether or not a file has changed. Any thread, or a signal handler."""
@@ -120,7 +127,7 @@ class Reloader:
             log.exception("reload broke")
             self._failed(error_text(error))
             return
-        self.config, self.failing = config, False
+        self.config, self.at, self.problem = config, time.time(), ""
         self._uncollected = True
         self.counts["success"] += 1
         for warning in config.warnings:
@@ -132,7 +139,7 @@ class Reloader:
         self._leadership.event("Normal", "ConfigurationReloaded", note)
 
     def _failed(self, why: str) -> None:
-        self.failing = True
+        self.at, self.problem = time.time(), why
         self.counts["failure"] += 1
         log.error("Configuration not reloaded; the previous one goes on", err=why)
         self._leadership.event("Warning", "ReloadFailed", why)

@@ -95,6 +95,12 @@ class Watchdog:
         """Whether the current step has taken longer than the limit."""
         return self._pulse.age() >= self._limit
 
+    @property
+    def late(self) -> bool:
+        """Whether the current step takes long enough for a warning."""
+        limit = SLOW_INBOX_SECONDS if self._pulse.pod is None else WARN_SECONDS
+        return self._pulse.age() >= limit
+
     def start(self) -> None:
         """Begin to watch. Main thread only, because it installs a file descriptor for signals."""
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
@@ -118,20 +124,19 @@ class Watchdog:
         """Compare the pulse with the times."""
         since, now = self._pulse.since, self._clock()
         age = now - since
-        limit = SLOW_INBOX_SECONDS if self._pulse.pod is None else WARN_SECONDS
-        if age >= limit and since != self._warned:
+        if self.late and since != self._warned:
             self._warned = since
             self._warn(age)
         if age >= self._limit and since != self._reported:
             self._reported = since
-            culprit = self._culprit()
+            culprit = self.culprit()
             self._on_stuck(self._sentence(culprit), culprit)
         patience = self._asked_at + PATIENCE_SECONDS
         if (since <= self._asked_at and now >= patience) or now >= self._asked_at + GRACE_SECONDS:
             self._on_abandon()
 
     def _warn(self, age: float) -> None:
-        culprit = self._culprit()
+        culprit = self.culprit()
         pod = culprit.pod or self._pulse.pod
         if pod is None and not culprit.plugin:
             return
@@ -144,7 +149,8 @@ class Watchdog:
             stack=culprit.stack,
         )
 
-    def _culprit(self) -> Culprit:
+    def culprit(self) -> Culprit:
+        """Whose code the scheduling thread is in."""
         frames = sys._current_frames()  # noqa: SLF001 - documented for this
         return culprit_of(frames.get(self._watched))
 

@@ -14,6 +14,7 @@ COMMANDS = (
     "run",
     "controllers",
     "why",
+    "status",
     "plan",
     "view",
     "explain",

@@ -1,23 +1,33 @@
-"""Asking: what the commands share that ask the port of the running scheduler."""
+"""Asking: what the commands share that ask the port of the running scheduler.
+
+Without ``--server`` the leader is found by its Lease, and its port is reached through the API
+server (`bayplan.client.forward`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from bayplan.client import forward
 from bayplan.client import kubeconfig as credentials
 from bayplan.client.connection import Connection
 from bayplan.client.http import Http
 
-SERVER = "https://localhost:10259"
+LEASE = "kube-system/bayplan"
 ServerOption = Annotated[
-    str,
+    str | None,
     typer.Option(
-        help="URL of the scheduler's port, such as https://localhost:10259 after kubectl -n "
-        "kube-system port-forward deployment/bayplan 10259."
+        help="URL of the scheduler's port, such as https://localhost:10259. Without it the leader "
+        "is found by its Lease, and a port is forwarded to it, as by kubectl port-forward."
     ),
+]
+LeaseOption = Annotated[
+    str,
+    typer.Option(help="NAMESPACE/NAME of the Lease of the scheduler, whose Pods are there, too."),
 ]
 AuthorityOption = Annotated[
     Path | None,
@@ -27,19 +37,45 @@ InsecureOption = Annotated[
     bool,
     typer.Option(
         "--insecure-skip-tls-verify",
-        help="Do not check the port's certificate, such as one that the scheduler made itself.",
+        help="With --server: do not check the port's certificate, such as one that the scheduler "
+        "made itself.",
     ),
 ]
 
 
-def connect(server: str, authority: Path | None, kubeconfig: str | None, *, insecure: bool) -> Http:
+def connect(
+    server: str | None,
+    lease: str,
+    authority: Path | None,
+    kubeconfig: str | None,
+    *,
+    insecure: bool,
+) -> Http:
     """The scheduler's port, with the credentials of the user's kubeconfig.
+
+    A forwarded port is checked by the certificate ``authority`` only where that is given: the API
+    server has led the way to a Pod of this name.
 
     Raises:
         KubeconfigError: there is none, or it cannot be used.
+        ApiError: no leader is found, or the user may not forward a port.
     """
     configuration, token_file = credentials.load(kubeconfig)
+    open_socket = None
+    if server is None:
+        to_api_server = Connection(*credentials.load(kubeconfig))
+        leader = forward.Leader(Http(to_api_server), lease)
+        open_socket, server = leader.open_socket, leader.server
     configuration.host, configuration.tls_server_name = server, None
-    configuration.verify_ssl = not insecure
+    configuration.verify_ssl = authority is not None if open_socket else not insecure
     configuration.ssl_ca_cert = None if authority is None else str(authority)
-    return Http(Connection(configuration, token_file))
+    configuration.proxy = None if open_socket else configuration.proxy
+    peer = "the leader behind a forwarded port" if open_socket else "the scheduler"
+    return Http(Connection(configuration, token_file, open_socket=open_socket, peer=peer))
+
+
+def standby(answer: Mapping[str, Any]) -> Iterator[str]:
+    """A line where the answer is not the leader's."""
+    if answer.get("leads") is False:
+        leads = f"; {answer['leader'] or 'nobody'} leads" if "leader" in answer else ""
+        yield f"said by a standby, which does not decide{leads}"

@@ -155,3 +155,15 @@ def console() -> Console:
     """Where text goes, as it is: nothing in brackets or between colons is markup."""
     width = None if Console().is_terminal else WIDTH
     return Console(highlight=False, markup=False, emoji=False, width=width)
+
+
+def age(seconds: float) -> str:
+    """How long something has waited, by the two largest units."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}d{hours}h"
+    if hours:
+        return f"{hours}h{minutes}m"
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

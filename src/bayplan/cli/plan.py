@@ -38,8 +38,9 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def plan(
     file: offline.FileOption,
-    server: asking.ServerOption = asking.SERVER,
+    server: asking.ServerOption = None,
     namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
+    lease: asking.LeaseOption = asking.LEASE,
     authority: asking.AuthorityOption = None,
     insecure: asking.InsecureOption = False,
     kubeconfig: live.KubeconfigOption = None,
@@ -61,7 +62,7 @@ def plan(
                 {"apiVersion": entry.kind.api_version, "kind": entry.kind.name} | entry.data
                 for entry in entries
             ]
-            http = asking.connect(server, authority, kubeconfig, insecure=insecure)
+            http = asking.connect(server, lease, authority, kubeconfig, insecure=insecure)
             body = gzip.compress(msgspec.json.encode(objects), mtime=0)
             answer = msgspec.json.decode(http.post("/plan", body))
         except (ApiError, KubeconfigError, msgspec.DecodeError) as error:
@@ -92,9 +93,8 @@ def _listed(kubeconfig: str | None) -> Iterator[tuple[Kind[Any], msgspec.Raw]]:
 
 def _print(console: Console, answer: dict[str, Any]) -> None:
     console.print(answer["sentence"], style="bold")
-    if answer.get("leads") is False:
-        who = answer.get("leader") or "nobody"
-        console.print(f"  said by a standby, which does not decide; {who} leads")
+    for line in asking.standby(answer):
+        console.print(f"  {line}")
     tables = [
         _table(answer.get("on", ()), "of", "pods", "node"),
         _table(answer.get("rejected", ()), "of", "pods", "message"),

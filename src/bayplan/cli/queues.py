@@ -118,7 +118,7 @@ def _print(console: Console, queues: Sequence[QueueReport], faults: Iterable[Obj
 def _lines(state: QueueReport) -> Iterator[tuple[str, list[str]]]:
     """What begins a line, and what stands in the columns; nothing for a queue."""
     indent = "  " * state.depth
-    age = "" if state.oldest is None else f", the oldest for {_age(state.oldest)}"
+    age = "" if state.oldest is None else f", the oldest for {offline.age(state.oldest)}"
     waiting = f": {state.pending} waiting{age}" if state.pending else ""
     yield f"{indent}{state.name}{waiting}", []
     for resource, amounts in _shown(state):
@@ -140,14 +140,6 @@ def _shown(state: QueueReport) -> list[tuple[str, Amounts]]:
     """The resources that there is anything to say about."""
     filled = state.amounts.items()
     return [pair for pair in filled if any(pair[1]) or pair[1].limit is not None]
-
-
-def _age(waited: float) -> str:
-    minutes, seconds = divmod(int(waited), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours}h{minutes}m"
-    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
 
 
 def _past(state: QueueReport, resource: str) -> dict[str, float]:

@@ -1,8 +1,8 @@
 """``bayplan view``: the cluster as a page, as text or as columns.
 
 The picture comes from files, or from the API server with the user's credentials, and follows it.
-``why`` on click is the running scheduler's own answer where ``--server`` says where that is; else
-it is judged here, by ``--config``.
+``why`` on click is the running scheduler's own answer, where that is found or ``--server`` says
+where it is; else it is judged here, by ``--config``.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from bayplan.cli import asking, live, offline, plugins
 from bayplan.cli.simulate import evicted_for, loss_sentence
 from bayplan.cli.view_text import print_bays
 from bayplan.client.errors import ApiError, Forbidden
+from bayplan.client.http import Http
 from bayplan.client.kubeconfig import KubeconfigError
 from bayplan.config import ConfigError
 from bayplan.profiles import OneForAll
@@ -65,13 +66,8 @@ class Output(StrEnum):
 @app.command()
 def view(
     file: offline.FileOrClusterOption = None,
-    server: Annotated[
-        str,
-        typer.Option(
-            help="URL of the running scheduler's port, such as https://localhost:10259: it says "
-            "why a Pod waits. Without it that is judged here, by --config."
-        ),
-    ] = "",
+    server: asking.ServerOption = None,
+    lease: asking.LeaseOption = asking.LEASE,
     authority: asking.AuthorityOption = None,
     insecure: asking.InsecureOption = False,
     kubeconfig: live.KubeconfigOption = None,
@@ -103,7 +99,9 @@ def view(
         if not is_loopback(address):
             plugins.unusable(f"--address {address} is no loopback address: others could look")
     loses: Loses | None = None
-    scheduler = _Scheduler(server, authority, kubeconfig, insecure=insecure) if server else None
+    judged_here = server is None and any((file, config, output))
+    parts = server, lease, authority, kubeconfig
+    scheduler = None if judged_here else _scheduler(*parts, insecure=insecure)
     board: Followed
     with offline.reporting():
         if file or output is not None:
@@ -126,7 +124,7 @@ def view(
             board, source = _followed(sources, kubeconfig, level, scheduler, namespace)
     if scheduler is not None:
         why: SaysWhy = scheduler.why
-        source += f"; the scheduler at {server} says why"
+        source += "; the scheduler says why"
     else:
         assert isinstance(board, Board)
         why = board.why
@@ -213,16 +211,29 @@ def _followed(
     return asked, f"the scheduler, for the namespace {namespace}"
 
 
+def _scheduler(
+    server: str | None,
+    lease: str,
+    authority: Path | None,
+    kubeconfig: str | None,
+    *,
+    insecure: bool,
+) -> _Scheduler | None:
+    """The scheduler to ask why; None where none is found and no server was given."""
+    try:
+        return _Scheduler(asking.connect(server, lease, authority, kubeconfig, insecure=insecure))
+    except (ApiError, KubeconfigError) as error:
+        if server:
+            plugins.unusable(error)
+        typer.echo(f"why Pods wait is judged here: {error}", err=True)
+        return None
+
+
 class _Scheduler:
     """The port of the running scheduler, asked as the user of the kubeconfig."""
 
-    def __init__(
-        self, server: str, authority: Path | None, kubeconfig: str | None, *, insecure: bool
-    ) -> None:
-        try:
-            self._http = asking.connect(server, authority, kubeconfig, insecure=insecure)
-        except KubeconfigError as error:
-            plugins.unusable(error)
+    def __init__(self, http: Http) -> None:
+        self._http = http
 
     def get(self, path: str) -> bytes:
         """An answer; raises `RefusedError`."""

@@ -51,10 +51,11 @@ def why(
             metavar="POD|KIND/NAME",
         ),
     ],
-    server: asking.ServerOption = asking.SERVER,
+    server: asking.ServerOption = None,
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="The Pod's namespace.")
     ] = DEFAULT_NAMESPACE,
+    lease: asking.LeaseOption = asking.LEASE,
     authority: asking.AuthorityOption = None,
     insecure: asking.InsecureOption = False,
     kubeconfig: live.KubeconfigOption = None,
@@ -69,7 +70,7 @@ def why(
         namespace = kind
     path = f"/why?{urlencode({'namespace': namespace, **asked})}"
     try:
-        http = asking.connect(server, authority, kubeconfig, insecure=insecure)
+        http = asking.connect(server, lease, authority, kubeconfig, insecure=insecure)
         answer = msgspec.json.decode(http.get(path))
     except NotFound as error:
         typer.echo(str(error), err=True)
@@ -98,9 +99,7 @@ def _print(console: Console, answer: dict[str, Any]) -> None:
 
 
 def _lines(answer: dict[str, Any]) -> Iterator[str]:
-    if answer.get("leads") is False:
-        who = answer.get("leader") or "nobody"
-        yield f"said by a standby, which does not decide; {who} leads"
+    yield from asking.standby(answer)
     if last := answer.get("last"):
         node = f" on {last['node']}" if "node" in last else ""
         said = f": {last['message']}" if "message" in last else ""

@@ -38,13 +38,24 @@ CONNECT_TIMEOUT_MS = 10_000
 SILENCE_MS = 30_000
 KEEPALIVE_IDLE_S = 30
 KEEPALIVE_INTERVAL_S = 15
+CONNECTED: int = pycurl.SOCKOPT_ALREADY_CONNECTED
 
 
 class Connection:
     """Server, TLS and credentials.
 
+    Args:
+        configuration: the official client's, see `bayplan.client.kubeconfig.load`.
+        token_file: likewise.
+        instrument: gets every request.
+        user_agent: as which it introduces itself.
+        clock: monotonic seconds.
+        open_socket: makes the connections, in place of libcurl; ``pycurl.SOCKET_BAD`` for none.
+        peer: whom errors name.
+
     Attributes:
         server: URL of the API server as the credentials name it, without a trailing slash.
+        configuration: as it was given.
     """
 
     def __init__(
@@ -55,11 +66,14 @@ class Connection:
         instrument: Instrument | None = None,
         user_agent: str = f"bayplan/{__version__}",
         clock: Callable[[], float] = time.monotonic,
+        open_socket: Callable[[], socket.socket | int] | None = None,
+        peer: str = "the API server",
     ) -> None:
         self.server: str = configuration.host.rstrip("/")
         self._host = urlsplit(self.server).netloc
         self._instrument = instrument or Instrument()
-        self._configuration = configuration
+        self.configuration = configuration
+        self._peer = peer
         self._token_file = token_file
         self._user_agent = user_agent
         self._clock = clock
@@ -69,6 +83,11 @@ class Connection:
         self._headers: dict[str, list[str]] = {}
         self._base, self._connect_to = named_address(self.server, configuration.tls_server_name)
         self._options = _options(configuration)
+        if open_socket is not None:
+            self._options += [
+                (pycurl.OPENSOCKETFUNCTION, lambda _purpose, _address: open_socket()),
+                (pycurl.SOCKOPTFUNCTION, lambda _socket, _purpose: CONNECTED),
+            ]
 
     @classmethod
     def load(cls, path: str | None = None, instrument: Instrument | None = None) -> Connection:
@@ -156,7 +175,7 @@ class Connection:
         """The error for a transfer on ``handle`` that libcurl gave up."""
         connected = handle.getinfo(pycurl.PRETRANSFER_TIME) > 0
         sent = handle.getinfo(pycurl.REQUEST_SIZE) > 0
-        return from_curl(code, text, self.server, connected=connected, sent=sent)
+        return from_curl(code, text, self.server, connected=connected, sent=sent, peer=self._peer)
 
     def _refresh(self) -> None:
         with self._lock:
@@ -174,7 +193,7 @@ class Connection:
     def _read_authorization(self) -> str:
         if self._token_file is not None:
             return f"Bearer {self._token_file.read_text(encoding='utf-8').strip()}"
-        token = self._configuration.auth_settings().get("BearerToken")
+        token = self.configuration.auth_settings().get("BearerToken")
         return str(token["value"]).strip() if token else ""
 
     def _make_headers(self, content_type: str) -> list[str]:

@@ -204,7 +204,13 @@ _NEVER_SENT = frozenset(
 
 
 def from_curl(
-    code: int, text: str, server: str, *, connected: bool, sent: bool = False
+    code: int,
+    text: str,
+    server: str,
+    *,
+    connected: bool,
+    sent: bool = False,
+    peer: str = "the API server",
 ) -> ApiError:
     """The error for a transfer that libcurl gave up.
 
@@ -218,10 +224,11 @@ def from_curl(
         server: URL, for the message.
         connected: whether a connection stood, so that the request may have gone out.
         sent: whether any byte of the request went out, on any connection.
+        peer: who was asked, for the message.
     """
     what = text or f"libcurl error {code}"
     if not sent and (code in _NEVER_SENT or not connected):
-        return Unreachable(f"cannot reach the API server at {server}: {what}")
+        return Unreachable(f"cannot reach {peer} at {server}: {what}")
     if code == pycurl.E_OPERATION_TIMEDOUT:
-        return Timeout(f"the API server at {server} did not answer in time: {what}")
-    return ConnectionLost(f"the connection to the API server at {server} broke: {what}")
+        return Timeout(f"{peer} at {server} did not answer in time: {what}")
+    return ConnectionLost(f"the connection to {peer} at {server} broke: {what}")

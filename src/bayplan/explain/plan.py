@@ -26,7 +26,8 @@ from bayplan.decide.deciding import deciding
 from bayplan.decide.group import deciding_group
 from bayplan.explain.explanation import eviction, gate_status
 from bayplan.explain.group import outcome
-from bayplan.explain.why import API_VERSION, NEAREST, Answer, without_names
+from bayplan.explain.names import Names
+from bayplan.explain.why import API_VERSION, NEAREST, Answer
 from bayplan.groups.placers import Placers
 from bayplan.profiles import Profiles
 from bayplan.queue.queued_group import QueuedGroup
@@ -252,7 +253,7 @@ class _Planning:
         for pod in pods:
             if pod.key not in self._nodes:
                 why = self._why_not.get(pod.key, "")
-                why = why if names else without_names(self._world, why, namespaces)
+                why = why if names else Names(self._world, namespaces).hidden(why)
                 alike.setdefault((owners[pod.key], why), []).append(pod.key)
         return [
             {"of": of, "pods": len(keys), "some": keys[:NEAREST], "message": why}

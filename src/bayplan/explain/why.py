@@ -11,7 +11,7 @@ namespaces. All of it runs on the scheduling thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,8 +23,10 @@ from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.cache.requests import pod_requests
 from bayplan.decide.deciding import Decision, deciding
 from bayplan.engine.diagnosis import Diagnosis
+from bayplan.engine.faults import PLUGIN_TIMEOUT
 from bayplan.explain.explanation import eviction, gate_status
 from bayplan.explain.group import GroupExplainer
+from bayplan.explain.names import Names
 from bayplan.groups.placers import Placers
 from bayplan.profiles import Profiles
 from bayplan.queue.queued_group import QueuedGroup
@@ -111,7 +113,7 @@ class Why:
 
     def _finished(self, answer: Answer, namespace: str, say: Callable[[Answer], str]) -> Answer:
         if not self._names:
-            self._hide_names(answer, namespace)
+            answer = Names(self._world, (namespace,)).hide(answer)
         answer["sentence"] = say(answer)
         return {key: value for key, value in answer.items() if value or value == 0}
 
@@ -150,14 +152,6 @@ class Why:
             answer["permit"] = {"plugins": plugins, "secondsLeft": round(seconds, 1)}
         return answer
 
-    def _hide_names(self, answer: Answer, namespace: str) -> None:
-        """Messages name neither nodes nor Pods of other namespaces from now on."""
-        for name, value in answer.items():
-            if isinstance(value, dict):
-                self._hide_names(value, namespace)
-            elif isinstance(value, str) and name not in ("sentence", "pod", "group", "name"):
-                answer[name] = without_names(self._world, value, (namespace,))
-
     # A Pod without a node
 
     def _pending(self, pod: Pod) -> Answer:
@@ -176,6 +170,10 @@ class Why:
         nominated = self._world.nominator.nominated_node(pod.uid)
         if nominated:
             answer["nominated"] = self._nominated(pod, nominated)
+        if queued is not None and queued.gating_plugin == PLUGIN_TIMEOUT:
+            # The same plugin would be asked, and stop everything once more.
+            answer["now"] = {"heldBy": PLUGIN_TIMEOUT, "message": queued.gating_reason}
+            return answer
         gate = gate_status(framework, pod)
         if gate is not None:
             answer["now"] = {"heldBy": gate.plugin, "message": gate.message}
@@ -331,20 +329,6 @@ class Why:
                 found.append((short / asked[name], answer))
         found.sort(key=lambda one: one[0])
         return [answer for _, answer in found[:NEAREST]]
-
-
-def without_names(world: World, text: str, namespaces: Collection[str]) -> str:
-    """``text`` with NODE and POD for the names of nodes, and of Pods in other namespaces."""
-    return " ".join(_hidden(world, word, namespaces) for word in text.split(" "))
-
-
-def _hidden(world: World, word: str, namespaces: Collection[str]) -> str:
-    name = word.strip(".,:;()[]\"'")
-    if world.cache.nodes.row(name) is not None:
-        return word.replace(name, "NODE")
-    if name in world.handlers.pods and name.partition("/")[0] not in namespaces:
-        return word.replace(name, "POD")
-    return word
 
 
 def _free(nodes: NodeTable, resource: str) -> IntArray:

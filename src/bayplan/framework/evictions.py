@@ -178,6 +178,10 @@ class Evictions:
         """The last eviction for the preemptor, while victims may still be there."""
         return self._by_preemptor.get(uid)
 
+    def running(self) -> list[Eviction]:
+        """The evictions with victims that are still there."""
+        return [each for each in self._by_preemptor.values() if not each.over]
+
     def hold(self, uid: str) -> Status | None:
         """Why the preemptor must wait, see `Eviction.hold`; None if there is no need to wait."""
         eviction = self._by_preemptor.get(uid)

@@ -60,13 +60,16 @@ class Histogram:
 
     Args:
         buckets: upper bounds, ascending; infinity comes on top.
+
+    Attributes:
+        bounds: all of them.
     """
 
     def __init__(
         self, name: str, text: str, labels: Sequence[str], buckets: Sequence[float]
     ) -> None:
         self._name, self._text, self._names = name, text, labels
-        self._bounds = [*buckets, math.inf]
+        self.bounds = [*buckets, math.inf]
         self._children: dict[tuple[str, ...], Observations] = {}
         self._lock = Lock()
         self.labels = cache(self._child)
@@ -76,7 +79,7 @@ class Histogram:
 
     def _child(self, *values: str) -> Observations:
         with self._lock:
-            return self._children.setdefault(values, Observations(self._bounds))
+            return self._children.setdefault(values, Observations(self.bounds))
 
     def describe(self) -> Iterable[Metric]:
         """The family without samples."""
@@ -84,7 +87,11 @@ class Histogram:
 
     def counts(self) -> dict[tuple[str, ...], int]:
         """How many observations there are by the values of the labels."""
-        return {values: o.totals()[0][-1] for values, o in self._by_labels()}
+        return {values: counts[-1] for values, counts in self.cumulative().items()}
+
+    def cumulative(self) -> dict[tuple[str, ...], list[int]]:
+        """How many are not above each of `bounds`, by the values of the labels."""
+        return {values: o.totals()[0] for values, o in self._by_labels()}
 
     def _by_labels(self) -> list[tuple[tuple[str, ...], Observations]]:
         with self._lock:
@@ -95,7 +102,7 @@ class Histogram:
         family = self._empty()
         for values, observations in self._by_labels():
             counts, total = observations.totals()
-            bounds = map(floatToGoString, self._bounds)
+            bounds = map(floatToGoString, self.bounds)
             family.add_metric(values, list(zip(bounds, counts, strict=True)), total)
         yield family
 

@@ -238,6 +238,26 @@ class Metrics(Instrument):
         """Like `poll`, for a family with one label."""
         self.poll(family, lambda: {(key,): value for key, value in values().items()})
 
+    def attempts(self) -> dict[tuple[str, ...], int]:
+        """How many attempts have ended, by result and profile."""
+        return self._attempt_seconds.counts()
+
+    def failures(self) -> dict[tuple[str, ...], int]:
+        """How often plugins have failed, by plugin and extension point."""
+        return {
+            (sample.labels["plugin"], sample.labels["extension_point"]): int(sample.value)
+            for family in self._failures.collect()
+            for sample in family.samples
+            if sample.name.endswith("_total")
+        }
+
+    def calls(self) -> tuple[dict[tuple[str, ...], list[int]], list[float]]:
+        """How many calls of plugins have lasted no longer than each bound, and the bounds.
+
+        Calls by plugin and extension point, as far as these are timed; bounds in seconds.
+        """
+        return self._call_seconds.cumulative(), self._call_seconds.bounds
+
     def render(self) -> bytes:
         """The Prometheus text format."""
         return generate_latest(self.registry)

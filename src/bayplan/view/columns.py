@@ -30,7 +30,8 @@ from bayplan.cache.node_table import IntArray
 from bayplan.cache.queue_tree.report import reports
 from bayplan.cache.requests import pod_requests
 from bayplan.config.args import LoadSource
-from bayplan.explain.why import API_VERSION, without_names
+from bayplan.explain.names import Names
+from bayplan.explain.why import API_VERSION
 from bayplan.world import World
 
 LEVELS = (
@@ -113,6 +114,7 @@ def take(world: World, sources: Sequence[LoadSource] = (), only: str = "") -> Ta
             row = world.queues.leaf(pod)
             queues[shape] = structure.name(row) if row >= 0 else ""
     key_of = world.cache.groups.key_of_shape
+    hidden = Names(world, (only,)).hidden
     return Taken(
         [node for row in rows.tolist() if (node := table.nodes[row]) is not None],
         on_nodes,
@@ -124,10 +126,7 @@ def take(world: World, sources: Sequence[LoadSource] = (), only: str = "") -> Ta
         queues,
         {shape: key for shape, pod in shapes.items() if (key := key_of(pod.shape))},
         [one for one in _reports(world) if not only or one["queue"] in queues.values()],
-        {
-            pod.uid: without_names(world, said(pod), (only,)) if only else said(pod)
-            for pod in pending
-        },
+        {pod.uid: hidden(said(pod)) if only else said(pod) for pod in pending},
     )
 
 
