@@ -187,7 +187,7 @@ class ReclaimRule:
             return False
         if self._counters.any_leaving or self._any_below(preemptor, row):
             return True
-        within = self._held_at(preemptor)
+        within = next((self._queue_row(link) for link, *_ in self._excesses(preemptor)), None)
         if within == row:
             return False
         chain = self._queues.structure.chains[row]
@@ -200,13 +200,13 @@ class ReclaimRule:
         return bool(self._givers(preemptor, row, at_best, self._used(preemptor), within))
 
     def may_have_victims(self, preemptor: Preemptor) -> bool:
-        """Whether there can be victims once shares, or what is guaranteed, have changed."""
-        row = self._queues.leaf(preemptor.pods[0])
-        return self._held_at(preemptor) != row or self._any_below(preemptor, row)
+        """Whether there can be victims once shares, or what is guaranteed, have changed.
 
-    def _held_at(self, preemptor: Preemptor) -> int | None:
-        """The lowest queue whose limit holds the preemptor back; None if none does."""
-        return next((self._queue_row(link) for link, *_ in self._excesses(preemptor)), None)
+        For one that a limit holds back, which is why no more than limits are looked at.
+        """
+        row = self._queues.leaf(preemptor.pods[0])
+        above = any(link != row for link, *_ in self._queues.structure.limits[row])
+        return above or self._any_below(preemptor, row)
 
     def _any_below(self, preemptor: Preemptor, row: int) -> bool:
         """Whether Pods of lower priority run in the queue."""
