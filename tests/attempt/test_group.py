@@ -65,7 +65,7 @@ def test_the_nodes_that_were_as_good_are_kept_to_explain_only(
     found = search(cluster, acting=acting)
     found.run([builder.obj() for builder in members("g", 2)])
     placements = [placed.placement for placed in found.placed]
-    assert [len(placement.best) for placement in placements] == kept
+    assert [placement.best.count for placement in placements] == kept
     assert [len(placement.fit.feasible) > 0 for placement in placements] == [not acting] * 2
     assert [placement.feasible for placement in placements] == [3, 3]
 

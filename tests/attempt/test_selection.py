@@ -16,6 +16,7 @@ from bayplan.support import logs
 from bayplan.attempt import selection
 from bayplan.attempt.selection import Selection, pick_at_random
 from bayplan.engine.faults import AttemptFault
+from bayplan.engine.ties import Ties
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import Status
@@ -45,7 +46,7 @@ def test_all_nodes_with_the_highest_total_are_equally_good() -> None:
     cluster.add(node("c", s="5"), node("a", s="1"), node("b", s="5"))
     chosen = select(cluster)
     assert chosen.best is not None
-    assert names(cluster, chosen.best) == ["b", "c"]
+    assert names(cluster, chosen.best.rows) == ["b", "c"]
     assert chosen.node_name == "b"
     assert chosen.fit is not None
     assert (chosen.fit.evaluated, chosen.fit.count) == (3, 3)
@@ -56,13 +57,13 @@ def test_without_score_plugins_all_nodes_are_equally_good() -> None:
     cluster.add(node("b"), node("a"))
     chosen = select(cluster)
     assert chosen.best is not None
-    assert names(cluster, chosen.best) == ["a", "b"]
+    assert names(cluster, chosen.best.rows) == ["a", "b"]
 
 
 def test_a_tie_is_broken_by_name_or_by_chance() -> None:
     nodes = table_of(node("b"), node("a"), node("c"))
-    assert NameOrder()(nodes, np.array([0, 1, 2])) == nodes.row("a")
-    counts = Counter(pick_at_random(nodes, np.array([0, 2])) for _ in range(400))
+    assert NameOrder()(nodes, Ties(np.array([0, 1, 2]))) == nodes.row("a")
+    counts = Counter(pick_at_random(nodes, Ties(np.array([0, 2]))) for _ in range(400))
     assert set(counts) == {0, 2}
     assert min(counts.values()) > 100
 

@@ -55,7 +55,7 @@ def test_tries_keep_no_rows() -> None:
 
     def noted(self: Any, node: Any, state: Any, placement: Any) -> Any:
         done = on(self, node, state, placement)
-        kept.extend(len(p.placement.fit.feasible) + len(p.placement.best) for p in done.placed)
+        kept.extend(len(p.placement.fit.feasible) + p.placement.best.count for p in done.placed)
         return done
 
     cluster = cluster_of(*(a_node(rack, number) for rack in range(2) for number in range(2)))

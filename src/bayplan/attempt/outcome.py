@@ -10,14 +10,14 @@ from enum import StrEnum
 import msgspec
 import numpy as np
 
-from bayplan.cache.node_table import IntArray
 from bayplan.config.points import Point
 from bayplan.engine.diagnosis import Diagnosis
 from bayplan.engine.search import Fit
+from bayplan.engine.ties import Ties
 from bayplan.framework.interface import PostFilterResult
 from bayplan.framework.status import QUEUE_CLOSED, QUEUE_LIMIT, Status
 
-_NO_ROWS = np.empty(0, np.intp)
+_NO_TIES = Ties(np.empty(0, np.intp))
 _NO_NODES = np.empty(0, np.bool_)
 
 
@@ -38,12 +38,12 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
     """The node for a Pod.
 
     Attributes:
-        best: rows of all nodes that are as good as the chosen one.
+        best: the nodes that are as good as the chosen one; see `Selection`.
         fit: the feasible nodes.
     """
 
     node_name: str
-    best: IntArray
+    best: Ties
     fit: Fit
 
     @property
@@ -59,7 +59,7 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
     def without_rows(self) -> Placement:
         """Its counts alone: the rows of 50,000 tries on 5,000 nodes take more than 300 MB."""
         fit = Fit(_NO_NODES, self.fit.count, self.fit.evaluated, self.fit.nominated)
-        return Placement(self.node_name, _NO_ROWS, fit)
+        return Placement(self.node_name, _NO_TIES, fit)
 
 
 class Rejection(msgspec.Struct, frozen=True, eq=False):

@@ -24,6 +24,7 @@ from bayplan.engine.row_answers import RowAnswers
 from bayplan.engine.runtime import Framework
 from bayplan.engine.sampling import NodeSampler
 from bayplan.engine.search import Fit
+from bayplan.engine.ties import Ties, highest
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import Status
 from bayplan.rejections.node_backoff import NodeBackoff
@@ -34,13 +35,13 @@ NO_NODES = "no nodes available to schedule pods"
 KEPT_OFF = (
     "all nodes that fit have just rejected a Pod of the same owner; they are tried again later"
 )
-TieBreak = Callable[[LiveNodeTable, IntArray], int]
+TieBreak = Callable[[LiveNodeTable, Ties], int]
 """Picks one row among the best ones."""
 
 
-def pick_at_random(_: LiveNodeTable, rows: IntArray) -> int:
+def pick_at_random(_: LiveNodeTable, best: Ties) -> int:
     """Any of the best rows, all equally likely; what kube-scheduler does."""
-    return int(rows[random.randrange(len(rows))])
+    return best.row(random.randrange(best.count))
 
 
 @dataclass
@@ -49,14 +50,15 @@ class Selection:
 
     Attributes:
         node_name: the chosen node; "" where nothing fits.
-        best: rows of all nodes as good as the chosen one.
+        best: rows of all nodes as good as the chosen one; all of these can be listed until the
+            next attempt, those of an attempt that is explained also later.
         fit: the feasible nodes.
         diagnosis: why nothing fits; None where something does.
         rejection: why, where there is no node at all to diagnose.
     """
 
     node_name: str = ""
-    best: IntArray | None = None
+    best: Ties | None = None
     fit: Fit | None = None
     diagnosis: Diagnosis | None = None
     rejection: Status | None = None
@@ -122,7 +124,9 @@ class NodeChooser:
         if self._backoff and not self._keep_off(pod, fit):
             return Selection(rejection=Status.unschedulable(KEPT_OFF))
         best = self._best(framework, state, pod, fit)
-        row = int(best[0]) if len(best) == 1 else self._tie_break(self.nodes, best)
+        row = best.row(0) if best.count == 1 else self._tie_break(self.nodes, best)
+        if state.explained:
+            best = Ties(best.rows)
         return Selection(self.nodes.names[row] or "", best, fit)
 
     def _find(self, framework: Framework, state: CycleState, pod: Pod) -> Fit:
@@ -170,10 +174,10 @@ class NodeChooser:
         fit.count = int(np.count_nonzero(fit.feasible))
         return fit.count > 0
 
-    def _best(self, framework: Framework, state: CycleState, pod: Pod, fit: Fit) -> IntArray:
+    def _best(self, framework: Framework, state: CycleState, pod: Pod, fit: Fit) -> Ties:
         """Rows with the highest total; a single feasible node is not scored."""
         if fit.count == 1:
-            return np.flatnonzero(fit.feasible)
+            return Ties(np.flatnonzero(fit.feasible))
         if framework.search.scores_anything:
             totals = framework.search.score(state, pod, fit)
         else:
@@ -182,9 +186,10 @@ class NodeChooser:
             totals = self._extenders.add_scores(pod, self.nodes, fit, totals)
         if logs.enabled(10):
             self._log_scores(framework, state, pod, fit, totals)
-        # As np.flatnonzero, whose detours take 6 us, once for every Pod.
-        best: IntArray = (totals == totals.max()).nonzero()[0]
-        return best
+        answers = fit.answers
+        if answers is not None and totals is answers.totals():
+            return answers.best()
+        return highest(totals)
 
     def _log_scores(
         self, framework: Framework, state: CycleState, pod: Pod, fit: Fit, totals: IntArray

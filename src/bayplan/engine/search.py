@@ -213,7 +213,8 @@ class NodeSearch:
             feasible = feasible.copy()
             feasible[np.concatenate([rows for _, rows in reserved])] = False
             failed = failed or any(status.code is _ERROR for status, _ in reserved)
-        count = int(np.count_nonzero(feasible))
+        all_fit = feasible is answers.fits
+        count = answers.count if all_fit else int(np.count_nonzero(feasible))
         fit = Fit(feasible, count, nodes.node_count, among=among, answers=answers)
         if count == 0 or failed:
             fit.diagnosis = self._diagnosis(state, pod, outcome, reserved)
@@ -326,7 +327,7 @@ class NodeSearch:
         answers = self._pre_score(state, pod, fit)
         feasible, fits = fit.feasible, answers.fits
         # Feasible nodes are some of those that fit.
-        everywhere = feasible is fits or fit.count == np.count_nonzero(fits)
+        everywhere = feasible is fits or fit.count == answers.count
         local = totals = answers.totals(None if everywhere else feasible)
         for stage, scores in self._fresh(state, pod, feasible):
             if scores is not None:

@@ -246,7 +246,7 @@ def _add_placement(verdict: Verdict, placement: Placement, detail: Detail) -> No
         verdict["nominated"] = placement.node_name
     elif detail.scores is not None:
         _add_scores(verdict, placement.fit, detail.diagnosis, detail.scores)
-    verdict["best"] = sorted(_names(detail.diagnosis, placement.best))
+    verdict["best"] = sorted(_names(detail.diagnosis, placement.best.rows))
 
 
 def _add_scores(

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayplan.cache.node_table import IntArray, LiveNodeTable
+from bayplan.engine.ties import Ties
 
 
 class NameOrder:
@@ -19,9 +20,10 @@ class NameOrder:
         self._names: npt.NDArray[np.object_] = np.empty(0, np.object_)
         self._rank: IntArray = np.empty(0, np.int64)
 
-    def __call__(self, nodes: LiveNodeTable, rows: IntArray) -> int:
-        """The row among ``rows`` whose node comes first."""
+    def __call__(self, nodes: LiveNodeTable, best: Ties) -> int:
+        """The row among the best whose node comes first."""
         self._refresh(nodes)
+        rows = best.rows
         return int(rows[self._rank[rows].argmin()])
 
     def names(self, nodes: LiveNodeTable, rows: IntArray) -> list[str]:

@@ -263,7 +263,7 @@ class _Simulation:
             fault, message = rejection.fault, rejection.message
             if decision.placement is not None:
                 nodes = self._core.world.cache.nodes
-                result["best"] = self._order.names(nodes, decision.placement.best)
+                result["best"] = self._order.names(nodes, decision.placement.best.rows)
             elif isinstance(fault, AttemptFault):
                 message = diagnose_fault(framework, pod, fault).message
             result["message"] = cut_note(message)
@@ -277,7 +277,7 @@ class _Simulation:
 
     def _placed(self, result: Result, member: Member, placement: Placement) -> None:
         """The Pod counts on its node, and may have to wait there."""
-        result["best"] = self._order.names(self._core.world.cache.nodes, placement.best)
+        result["best"] = self._order.names(self._core.world.cache.nodes, placement.best.rows)
         result["node"] = placement.node_name
         result["message"] = ""
         self._on_nodes[member.pod.key] = result

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.core_harness import Cluster
@@ -12,6 +14,7 @@ from tests.properties import length
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import NodeInfo
 from bayplan.cache.requests import pod_requests
+from bayplan.engine.row_answers import blocks, joined
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Normalizer, Plugin
 from bayplan.framework.status import Status
@@ -28,6 +31,13 @@ from bayplan.testing import (
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 WEB = labels_are({"app": "web"})
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a few nodes were a million."""
+    monkeypatch.setattr(blocks, "BLOCK", 3)
+    monkeypatch.setattr(joined, "MANY", 6)
 
 
 def template(number: int, name: str) -> PodBuilder:
@@ -83,6 +93,9 @@ def verdict(cluster: Cluster, number: int) -> Any:
         assert fit.diagnosis is not None
         return fit.diagnosis.message, sorted(fit.diagnosis.unschedulable_plugins)
     totals = search.score(state, pod, fit)
+    if fit.answers is not None and totals is fit.answers.totals():
+        best, listed = fit.answers.best(), np.flatnonzero(totals == totals.max()).tolist()
+        assert [best.row(index) for index in range(best.count)] == best.rows.tolist() == listed
     nodes = cluster.cache.nodes
     parts = {
         p.plugin: dict(zip(p.rows.tolist(), p.scores, strict=True))

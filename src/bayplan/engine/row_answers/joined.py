@@ -10,9 +10,11 @@ import numpy as np
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
 from bayplan.engine.faults import AttemptFault
+from bayplan.engine.row_answers.blocks import MANY, Blocks
 from bayplan.engine.row_answers.kept_scores import Measures
 from bayplan.engine.row_answers.part import PartAnswers, PreFilterAnswer, far_behind, masked
 from bayplan.engine.stages import ScoreStage
+from bayplan.engine.ties import Ties, highest
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import MAX_NODE_SCORE
 from bayplan.framework.status import SKIP
@@ -34,6 +36,7 @@ class RowAnswers:
 
     Attributes:
         fits: ``(n,)`` where there is a node and no row-local Filter plugin rejects it.
+        count: how many rows fit.
         state: what the row-local PreFilter and PreScore plugins wrote, and who skips.
         pre_filter: what the row-local PreFilter plugins answered; Skip of the unconcerned ones.
         score_fault: why the Pod cannot be scored, if PreScore reported an error.
@@ -50,6 +53,7 @@ class RowAnswers:
         self._own = own
         self._parts = parts = [*shared, own] if own else shared
         self.fits: BoolArray = np.empty(0, np.bool_)
+        self.count = 0
         self.state = CycleState()
         self.state.unconcerned = unconcerned
         self.state.skip_filter |= unconcerned
@@ -59,8 +63,9 @@ class RowAnswers:
             self.pre_filter |= part.stages.pre_filter
         faults = (part.stages.score_fault for part in parts)
         self.score_fault: AttemptFault | None = next((f for f in faults if f), None)
-        highest = MAX_NODE_SCORE * sum(s.weight for part in parts for s in part.stages.scores)
-        self._totals: IntArray = np.empty(0, np.min_scalar_type(-1 - highest))
+        most = MAX_NODE_SCORE * sum(s.weight for part in parts for s in part.stages.scores)
+        self._totals: IntArray = np.empty(0, np.min_scalar_type(-1 - most))
+        self._blocks: Blocks | None = None
         self._measures: dict[str, Any] = {}
         self.generation = -1
         self._node_position = self._pod_position = 0
@@ -78,14 +83,15 @@ class RowAnswers:
     @property
     def nbytes(self) -> int:
         """Bytes that the joined columns take."""
-        return self.fits.nbytes + self._totals.nbytes
+        of_blocks = self._blocks.nbytes if self._blocks is not None else 0
+        return self.fits.nbytes + self._totals.nbytes + of_blocks
 
     def release(self, nodes: LiveNodeTable) -> bool:
         """Give the columns back if the next `refresh` will compute every row; whether it will."""
         if not far_behind(nodes.pod_journal.position - self._pod_position, len(nodes)):
             return False
         self.fits = np.empty(0, np.bool_)
-        self._totals = np.empty(0, self._totals.dtype)
+        self._set_totals(np.empty(0, self._totals.dtype))
         for part in self._parts:
             part.release(nodes)
         return True
@@ -120,7 +126,7 @@ class RowAnswers:
         elif far_behind(len(changed), len(exists)):
             self._join_all(exists)
         elif changed:
-            self._join_rows(np.array(changed))
+            self._join_rows(list(set(changed)))
         self.generation = generation
         self._node_position = nodes.node_journal.position
         self._pod_position = nodes.pod_journal.position
@@ -129,13 +135,15 @@ class RowAnswers:
         self.fits = exists.copy()
         for part in self._parts:
             self.fits &= part.fits
+        self.count = int(np.count_nonzero(self.fits))
         self._measures = self._measures_among(self.fits)
-        self._totals = masked(self.fits, self._sum(_ALL, self._measures))
+        self._set_totals(masked(self.fits, self._sum(_ALL, self._measures)))
 
     def _join_row(self, row: int) -> None:
         fits = True
         for part in self._parts:
             fits = fits and part.fits.item(row)
+        self.count += fits - self.fits.item(row)
         self.fits[row] = fits
         self._renormalize()
         total: IntArray | int = 0 if fits else -1
@@ -144,21 +152,30 @@ class RowAnswers:
                 total += part.scores.item(row)
             total += part.kept.total(row, self._measures)
         self._totals[row] = total
+        if self._blocks is not None:
+            self._blocks.changed((row,))
 
-    def _join_rows(self, rows: IntArray) -> None:
+    def _join_rows(self, changed: list[int]) -> None:
+        rows = np.array(changed)
         fits = np.ones(len(rows), np.bool_)
         for part in self._parts:
             fits &= part.fits[rows]
+        self.count += int(np.count_nonzero(fits)) - int(np.count_nonzero(self.fits[rows]))
         self.fits[rows] = fits
         self._renormalize()
         self._totals[rows] = masked(fits, self._sum(rows, self._measures))
+        if self._blocks is not None:
+            self._blocks.changed(changed)
 
     def _renormalize(self) -> None:
         """Recompute all totals if what a stage normalizes by has changed."""
         measures = self._measures_among(self.fits)
         if measures != self._measures:
             self._measures = measures
-            self._totals = masked(self.fits, self._sum(_ALL, measures))
+            self._set_totals(masked(self.fits, self._sum(_ALL, measures)))
+
+    def _set_totals(self, totals: IntArray) -> None:
+        self._totals, self._blocks = totals, None
 
     def _measures_among(self, feasible: BoolArray) -> dict[str, Any]:
         measures: dict[str, Any] = {}
@@ -189,6 +206,14 @@ class RowAnswers:
         measures = self._measures_among(feasible)
         totals = self._totals if measures == self._measures else self._sum(_ALL, measures)
         return masked(feasible, totals)
+
+    def best(self) -> Ties:
+        """The rows with the highest of the kept totals; valid until the next `refresh`."""
+        if len(self._totals) < MANY:
+            return highest(self._totals)
+        if self._blocks is None:
+            self._blocks = Blocks(self._totals)
+        return self._blocks.ties()
 
     def normalized(
         self, score: ScoreStage, pod: Pod, nodes: LiveNodeTable, feasible: BoolArray
