@@ -1,4 +1,4 @@
-"""Ties: the rows that share the highest total, any of which may be chosen."""
+"""Ties: the rows with the highest total; any one may be chosen."""
 
 from __future__ import annotations
 
