@@ -32,8 +32,9 @@ from rich.table import Table
 
 from bayplan.api.kinds import KINDS, NODE, POD
 from bayplan.app.assembly import Core
+from bayplan.cache.group_topology import REQUIRED_TOPOLOGY, SLICES
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
-from bayplan.cache.sub_groups import REQUIRED_TOPOLOGY, SUB_GROUP_LABEL, SUB_GROUPS
+from bayplan.cache.sub_groups import SUB_GROUP_LABEL, SUB_GROUPS
 from bayplan.config import parse_config
 from bayplan.config.feature_gates import parse_feature_gates
 from bayplan.engine.registry import Registry
@@ -56,6 +57,7 @@ profiles:
 CPU_OF_ALL = 4
 """CPUs of a node of the workload SchedulingBasic, whose nodes these are."""
 ZONES = 5
+HOST = "kubernetes.io/hostname"
 SECONDS = 120.0
 EVENTS = 20
 """Of a kind; no more of it after one that wakes anybody."""
@@ -66,7 +68,8 @@ console = Console()
 class Case(NamedTuple):
     """``groups`` groups of ``size`` Pods of ``cpu`` each; ``level`` is required where it is set.
 
-    With ``parts`` each group has so many sub-groups of equal size, and these require the level.
+    With ``parts`` each group has so many sub-groups of equal size, and these require the level;
+    with ``slices`` every so many Pods do.
     ``missing`` of its Pods do not come. The PodGroups are those of a label, or of Kubernetes.
     """
 
@@ -76,6 +79,7 @@ class Case(NamedTuple):
     cpu: str = "100m"
     level: str = ""
     parts: int = 0
+    slices: int = 0
     missing: int = 0
     kind: str = "PodGroup"
 
@@ -86,6 +90,10 @@ CASES = (
     Case("1 gang of 10,000", 1, 10_000),
     Case("3 gangs of 1,000, each in a zone", 3, 1000, level=ZONE),
     Case("3 gangs of 1,000 in 10 parts, each in a zone", 3, 1000, level=ZONE, parts=10),
+    Case("3 gangs of 512", 3, 512),
+    Case("3 gangs of 512 in slices of 8, each in a zone", 3, 512, level=ZONE, slices=8),
+    Case("3 gangs of 512 in slices of 8, each on a node", 3, 512, level=HOST, slices=8),
+    Case("3 gangs of 512 on few nodes", 3, 512, level=HOST, slices=1),
     Case("a gang of 10 that does not fit", 1, 10, cpu=str(CPU_OF_ALL + 1)),
     Case("a gang of 1,000 that does not fit", 1, 1000, cpu=str(CPU_OF_ALL + 1)),
     Case("a gang of 30,000 that does not fit", 1, 30_000, cpu="1"),
@@ -252,7 +260,9 @@ def _items(case: Case) -> Iterator[Item]:
     prefix = case.name.replace(" ", "-").replace(",", "")
     for group in range(case.groups):
         name = f"{prefix}-{group}"
-        annotations = {REQUIRED_TOPOLOGY: case.level} if case.level and not case.parts else {}
+        annotations = {REQUIRED_TOPOLOGY: case.level} if case.level else {}
+        if case.slices:
+            annotations = {SLICES: json.dumps([{"topology": case.level, "size": case.slices}])}
         if case.parts:
             each = {"minMember": case.size // case.parts, "requiredTopology": case.level}
             listed = [{"name": f"part-{part}", **each} for part in range(case.parts)]

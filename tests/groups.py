@@ -16,13 +16,14 @@ from tests.owners import make_job, pods_of_job
 
 from bayplan.api.kinds import COMPOSITE_POD_GROUP, KUBERNETES_POD_GROUP, POD_GROUP
 from bayplan.api.scheduling import CompositePodGroup, KubernetesPodGroup, PodGroup
-from bayplan.cache.pod_groups import POD_GROUP_LABEL
-from bayplan.cache.sub_groups import (
+from bayplan.cache.group_topology import (
     PREFERRED_TOPOLOGY,
     REQUIRED_TOPOLOGY,
-    SUB_GROUP_LABEL,
-    SUB_GROUPS,
+    SLICE_PLACEMENT,
+    SLICES,
 )
+from bayplan.cache.pod_groups import POD_GROUP_LABEL
+from bayplan.cache.sub_groups import SUB_GROUP_LABEL, SUB_GROUPS
 from bayplan.framework.interface import Plugin
 from bayplan.testing import Builder, Json, NodeBuilder, PodBuilder, make_node, make_object, make_pod
 
@@ -81,6 +82,13 @@ def topology(required: str = "", preferred: str = "") -> Json:
     """Annotations of a PodGroup."""
     pairs = {REQUIRED_TOPOLOGY: required, PREFERRED_TOPOLOGY: preferred}
     return {key: value for key, value in pairs.items() if value}
+
+
+def slices(*layers: tuple[str, int], placement: str = "", required: str = "") -> Json:
+    """The annotations of a PodGroup with these layers of slices, (label, size) each."""
+    items = [{"topology": label, "size": size} for label, size in layers]
+    annotations = topology(required) | {SLICES: msgspec.json.encode(items).decode()}
+    return annotations | ({SLICE_PLACEMENT: placement} if placement else {})
 
 
 def sub_groups(*items: Json) -> Json:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from tests.core_harness import Cluster
-from tests.groups import group_cluster, members, nodes, pod_group, racks, sub_groups, topology
+from tests.groups import (
+    group_cluster,
+    members,
+    nodes,
+    pod_group,
+    racks,
+    slices,
+    sub_groups,
+    topology,
+)
 
 from bayplan.explain.group import GroupExplainer
 from bayplan.testing import PodBuilder, make_pod
@@ -49,6 +58,24 @@ def test_the_domain_of_each_sub_group_is_shown() -> None:
     assert verdict["domain"] == {"level": "zone", "value": "z0"}
     assert verdict["subGroups"] == {"a": {"level": "rack", "value": "r0"}}
     assert cluster.nodes.requested("cpu").sum() == 0
+
+
+def test_the_domains_of_slices_are_shown() -> None:
+    cluster = group_cluster()
+    asked = slices(("rack", 2), required="zone")
+    cluster.add(*racks(4, 3), pod_group("g", asked, minMember=6), *members("g", 6))
+    verdict = explained(cluster, *members("g", 6))
+    assert verdict["domain"] == {"level": "zone", "value": "z0"}
+    assert verdict["slices"] == [
+        {"level": "rack", "value": "r0", "pods": 4},
+        {"level": "rack", "value": "r1", "pods": 2},
+    ]
+    workers = {"name": "w", "minMember": 2, "slices": [{"topology": "rack", "size": 2}]}
+    cluster.add(pod_group("h", sub_groups(workers)))
+    pods = members("h", 2, sub_group="w")
+    cluster.add(*pods)
+    shares = explained(cluster, *pods, group="h")["subGroups"]["w"]
+    assert shares == {"slices": [{"level": "rack", "value": "r1", "pods": 2}]}
 
 
 def test_why_a_group_does_not_fit_is_what_its_event_says() -> None:

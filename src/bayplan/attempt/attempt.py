@@ -70,14 +70,14 @@ def _select_by_group(
 ) -> Selection:
     """Select in the first of its group's domains with a fit; else the last domain's result."""
     *preferred, last = homes.of_members(framework, selector.nodes, pod)
-    for domain in preferred:
-        probe = CycleState(timed=state.timed, domain=domain)
+    for home in preferred:
+        probe = CycleState(timed=state.timed, domain=home.rows, outside=home.outside)
         selection = selector.select(framework, probe, pod)
         if selection.node_name:
             state.adopt(probe)
-            state.domain = domain
+            state.domain, state.outside = home.rows, home.outside
             return selection
-    state.domain = last
+    state.domain, state.outside = last.rows, last.outside
     return selector.select(framework, state, pod)
 
 

@@ -13,31 +13,52 @@ from itertools import product
 import numpy as np
 
 from bayplan.api.pod import Pod
+from bayplan.attempt.slice_homes import Home, in_slices
 from bayplan.cache.group_policy import Collects
+from bayplan.cache.group_topology import GroupTopology
 from bayplan.cache.node_table import BoolArray, NodeTable
 from bayplan.cache.pod_groups import Group
-from bayplan.cache.sub_groups import GroupTopology, sub_group_of
+from bayplan.cache.sub_groups import SubGroup, sub_group_of
+from bayplan.engine.faults import AttemptFault
 from bayplan.engine.runtime import Framework
+from bayplan.framework.interface import UNBOUNDED
 
 
-def of_members(framework: Framework, nodes: NodeTable, pod: Pod) -> Iterator[BoolArray | None]:
-    """For a Pod whose group has begun: the rows to look at, one after the other; None for all.
+def of_members(framework: Framework, nodes: NodeTable, pod: Pod) -> Iterator[Home]:
+    """For a Pod whose group has begun: where to look for a node, one after the other.
 
-    The domains that most Pods of its group, and most of its sub-group, are in, by their levels.
+    The domains that most Pods of its group, and most of its sub-group, are in, by their levels; and
+    of these, where its slice is.
     """
     key = framework.groups.key_of(pod) if framework.services.group_sources else ""
     group = _group(framework, key) if key else None
     if group is None:
-        yield None
+        yield Home(None)
         return
+    path = group.path(sub_group_of(pod.shape))
     choices = [
         list(_of_part(nodes, part.topology, framework.groups.nodes_of(key, part)))
-        for part in group.path(sub_group_of(pod.shape))
+        for part in path
         if part.topology is not None
     ]
     for masks in product(*choices):
         limits = [mask for mask in masks if mask is not None]
-        yield np.logical_and.reduce(limits) if limits else None
+        home = Home(np.logical_and.reduce(limits) if limits else None)
+        yield in_slices_of(framework, nodes, pod, key, path[-1], home)
+
+
+def in_slices_of(
+    framework: Framework, nodes: NodeTable, pod: Pod, key: str, part: SubGroup, home: Home
+) -> Home:
+    """Where of ``home`` the slices of a part of the group called ``key`` let a Pod go."""
+    members = framework.groups.pods_of(key, part) if part.slices else ()
+    if not members:
+        return home
+    try:
+        copies = framework.search.capacity.of(pod).copies
+    except AttemptFault:
+        copies = np.where(nodes.exists, UNBOUNDED, 0)  # the attempt meets the fault as well
+    return in_slices(nodes, part.slices, pod, members, copies, home)
 
 
 def _group(framework: Framework, key: str) -> Group | None:

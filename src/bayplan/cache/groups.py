@@ -16,11 +16,12 @@ from bayplan.api.meta import Object
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.scheduling import PodGroup
 from bayplan.cache.counted_pods import CountedPods
+from bayplan.cache.group_topology import Levels
 from bayplan.cache.index import discard
 from bayplan.cache.inferred_groups import JOB_SET_NAME, REPLICATED_JOB, inferred_key, owner_of
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.pod_groups import Group, label_key, of_pod_group, only_itself
-from bayplan.cache.sub_groups import Levels, SubGroup, asked_of, least, parts_of, sub_group_of
+from bayplan.cache.sub_groups import SubGroup, asked_of, sub_group_of
 
 
 class Groups:
@@ -48,6 +49,8 @@ class Groups:
         """Of PodGroups for which the levels do not matter: the queue asks for them all the time."""
         self._nodes: dict[str, dict[str, Counter[str]]] = {}
         """By group and sub-group, on which nodes its Pods are."""
+        self._uids: dict[str, dict[str, None]] = {}
+        """By group, the uids of its Pods that count."""
         self._follows = False
         objects.on_change(POD_GROUP, self._pod_group_changed)
         objects.on_change(JOB, self._job_changed)
@@ -145,6 +148,7 @@ class Groups:
 
     def _count(self) -> None:
         self._nodes.clear()
+        self._uids.clear()
         for pod in self._counted.values():
             self.pod_counted(pod)
 
@@ -162,15 +166,27 @@ class Groups:
             return sum(nodes.values(), Counter())
         return sum((nodes[below.name] for below in part.walk() if below.name in nodes), Counter())
 
+    def pods_of(self, key: str, part: SubGroup) -> list[Pod]:
+        """The Pods of a part of the group that count on a node."""
+        names = {below.name for below in part.walk()}
+        pods = (self._counted.get(uid) for uid in self._uids.get(key, ()))
+        return [
+            pod
+            for pod in pods
+            if pod is not None and (not part.name or sub_group_of(pod.shape) in names)
+        ]
+
     def pod_counted(self, pod: Pod) -> None:
         """See `bayplan.cache.counted_pods.PodListener`."""
         if key := self.key_of(pod):
+            self._uids.setdefault(key, {})[pod.uid] = None
             nodes = self._nodes.setdefault(key, {})
             nodes.setdefault(sub_group_of(pod.shape), Counter())[pod.node_name] += 1
 
     def pod_uncounted(self, pod: Pod) -> None:
         """See `bayplan.cache.counted_pods.PodListener`."""
         key = self.key_of(pod)
+        discard(self._uids, key, pod.uid)
         parts = self._nodes.get(key, {}) if key else {}
         nodes = parts.get(name := sub_group_of(pod.shape))
         if nodes is None:
@@ -194,14 +210,14 @@ def _inferred(
     """A group; without ``kind`` its owner has several, so events are about a Pod."""
     meta = owner.metadata
     created = meta.creation_timestamp
-    parts, fault = parts_of(meta.annotations, levels)
+    asked = asked_of(meta.annotations, levels, minimum, in_whole_slices=False)
     return Group(
         key=key,
         uid=f"{meta.uid} {key}",
-        minimum=least(minimum, parts),
-        topology=asked_of(meta.annotations, levels),
-        parts=parts,
+        minimum=asked.minimum,
+        topology=asked.topology,
+        parts=asked.parts,
         created=None if created is None else created.timestamp(),
-        fault=fault,
+        fault=asked.fault,
         subject=None if kind is None else kind.reference(owner),
     )

@@ -22,10 +22,10 @@ from bayplan.api.kinds import COMPOSITE_POD_GROUP, KUBERNETES_POD_GROUP
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import CompositePodGroup, KubernetesPodGroup
 from bayplan.cache.group_policy import KUBERNETES
+from bayplan.cache.group_topology import GroupTopology
 from bayplan.cache.index import discard
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.pod_groups import Group
-from bayplan.cache.sub_groups import GroupTopology
 
 MOST_LEVELS = 4
 """Levels of a tree, that of the PodGroups included: ``WorkloadMaxTreeDepth`` of the API."""

@@ -17,7 +17,8 @@ from bayplan.api.pod import PodShape
 from bayplan.api.pod_spec import Resources
 from bayplan.api.scheduling import CompositePodGroup, KubernetesPodGroup, PodGroup
 from bayplan.cache.group_policy import LABEL, GroupPolicy
-from bayplan.cache.sub_groups import Levels, SubGroup, asked_of, least, parts_of
+from bayplan.cache.group_topology import Levels
+from bayplan.cache.sub_groups import SubGroup, asked_of, parts_of
 
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
@@ -98,17 +99,17 @@ def of_pod_group(pod_group: PodGroup, levels: Levels) -> Group:
         seconds = spec.schedule_timeout_seconds
         fault = f"spec.scheduleTimeoutSeconds is {seconds}; it must not be negative"
     annotations = pod_group.metadata.annotations
-    parts, wrong = parts_of(annotations, levels)
+    asked = asked_of(annotations, levels, spec.min_member, in_whole_slices=True)
     return Group(
         key=pod_group.key,
         uid=pod_group.uid,
-        minimum=least(spec.min_member, parts),
-        topology=asked_of(annotations, levels),
-        parts=parts,
+        minimum=asked.minimum,
+        topology=asked.topology,
+        parts=asked.parts,
         min_resources=min_resources,
         timeout=float(spec.schedule_timeout_seconds or 0) or None,
         created=None if created is None else created.timestamp(),
-        fault=fault or wrong,
+        fault=fault or asked.fault,
         subject=POD_GROUP.reference(pod_group),
     )
 

@@ -20,53 +20,33 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated, Self
+from typing import Annotated, NamedTuple, Self
 
 import msgspec
 from msgspec.structs import replace
 
 from bayplan.api.pod import Pod, PodShape
+from bayplan.cache.group_topology import (
+    SLICES,
+    GroupTopology,
+    Levels,
+    Slice,
+    fault_of,
+    of_parts,
+    placement_in,
+    topology_of,
+)
 
-REQUIRED_TOPOLOGY = "bayplan.dev/required-topology"
-"""Annotation of a PodGroup: the node label of the level of which one domain has to hold it."""
-PREFERRED_TOPOLOGY = "bayplan.dev/preferred-topology"
-"""Annotation of a PodGroup: the node label of the level of which one domain should hold it."""
 SUB_GROUPS = "bayplan.dev/sub-groups"
 """Annotation of a PodGroup: its sub-groups, a JSON list of `_Item`."""
 SUB_GROUP_LABEL = "bayplan.dev/sub-group"
 """Label of a Pod: the name of its sub-group."""
 
-Levels = Callable[[str], tuple[str, ...]]
-"""The hierarchy of node labels, the widest first, that a label belongs to; at least itself."""
-
 MOST_PARTS = 64
 """Sub-groups of one group: they are searched for by recursion."""
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-
-
-class GroupTopology(msgspec.Struct, frozen=True):
-    """Where Pods are to be together.
-
-    Attributes:
-        required: a node label: all Pods go to nodes with one value of it; "" for none.
-        preferred: a node label: likewise where possible; "" for none.
-        levels: the hierarchy of node labels that these belong to, the widest first.
-    """
-
-    required: str = ""
-    preferred: str = ""
-    levels: tuple[str, ...] = ()
-
-    @property
-    def steps(self) -> tuple[str, ...]:
-        """The levels to try, one after the other; "" for all nodes."""
-        allowed = self.levels[self.levels.index(self.required) :] if self.required else self.levels
-        if self.preferred not in allowed:
-            return (self.required,)
-        steps = tuple(reversed(allowed[: allowed.index(self.preferred) + 1]))
-        return steps if self.required else (*steps, "")
 
 
 class SubGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +72,11 @@ class SubGroup(msgspec.Struct, frozen=True, kw_only=True):
     def required_level(self) -> str:
         """The node label with one value for all Pods of the sub-group; "" for none."""
         return "" if self.topology is None else self.topology.required
+
+    @property
+    def slices(self) -> tuple[Slice, ...]:
+        """What its Pods are cut into, the widest level first; none for no slices."""
+        return () if self.topology is None else self.topology.slices
 
     def walk(self) -> Iterator[SubGroup]:
         """Itself and all parts below it, parents before children."""
@@ -196,13 +181,28 @@ def least(minimum: int, parts: Sequence[SubGroup]) -> int:
     return max(minimum, 1, sum(part.minimum for part in parts))
 
 
-def asked_of(annotations: Mapping[str, str], levels: Levels) -> GroupTopology | None:
-    """The topology that the annotations of an object ask for; None for nothing."""
-    required = annotations.get(REQUIRED_TOPOLOGY, "")
-    preferred = annotations.get(PREFERRED_TOPOLOGY, "")
-    if not required and not preferred:
-        return None
-    return GroupTopology(required, preferred, levels(required or preferred))
+class Asked(NamedTuple):
+    """What the annotations of an object ask for, as fields of its `SubGroup`; and their fault."""
+
+    minimum: int
+    topology: GroupTopology | None
+    parts: tuple[SubGroup, ...]
+    fault: str
+
+
+def asked_of(
+    annotations: Mapping[str, str], levels: Levels, minimum: int, *, in_whole_slices: bool
+) -> Asked:
+    """What an object asks for of whose Pods ``minimum`` have to be placed at once.
+
+    With ``in_whole_slices`` a minimum that cannot be cut into slices is a fault.
+    """
+    parts, fault = parts_of(annotations, levels)
+    minimum = least(minimum, parts)
+    topology, wrong = topology_of(annotations, levels, minimum if in_whole_slices else 0)
+    if not wrong and parts and topology is not None and topology.slices:
+        wrong = f"{SLICES} and {SUB_GROUPS} exclude each other; a sub-group may have slices"
+    return Asked(minimum, topology, parts, fault or wrong)
 
 
 class _Item(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -213,6 +213,15 @@ class _Item(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
     parent: str = ""
     required_topology: str = ""
     preferred_topology: str = ""
+    slices: tuple[Slice, ...] = ()
+    slice_placement: str = ""
+
+    def topology(self, levels: Levels) -> GroupTopology | None:
+        """Where its Pods are to be together; None for anywhere."""
+        asked = of_parts(self.required_topology, self.preferred_topology, self.slices, levels)
+        if asked is None:
+            return None
+        return replace(asked, placement=placement_in(self.slice_placement, "")[0])
 
 
 def parts_of(annotations: Mapping[str, str], levels: Levels) -> tuple[tuple[SubGroup, ...], str]:
@@ -223,34 +232,28 @@ def parts_of(annotations: Mapping[str, str], levels: Levels) -> tuple[tuple[SubG
     items, fault = _parse(text)
     if fault:
         return (), f"{SUB_GROUPS}: {fault}"
-    labels = (item.required_topology or item.preferred_topology for item in items)
-    return _tree(items, tuple(levels(label) if label else () for label in labels)), ""
+    return _tree(items, tuple(item.topology(levels) for item in items)), ""
 
 
 @lru_cache(maxsize=1024)
 def _tree(
-    items: tuple[_Item, ...], hierarchies: tuple[tuple[str, ...], ...]
+    items: tuple[_Item, ...], topologies: tuple[GroupTopology | None, ...]
 ) -> tuple[SubGroup, ...]:
     """The sub-groups of the root, cached, as every event needs them.
 
-    ``hierarchies`` has for each of ``items`` that of the node labels that it names.
+    ``topologies`` has for each of ``items`` what it asks for.
     """
-    below: defaultdict[str, list[tuple[_Item, tuple[str, ...]]]] = defaultdict(list)
-    for item, hierarchy in zip(items, hierarchies, strict=True):
-        below[item.parent].append((item, hierarchy))
+    below: defaultdict[str, list[tuple[_Item, GroupTopology | None]]] = defaultdict(list)
+    for item, topology in zip(items, topologies, strict=True):
+        below[item.parent].append((item, topology))
 
     def parts(parent: str) -> tuple[SubGroup, ...]:
         return tuple(part(*pair) for pair in below[parent])
 
-    def part(item: _Item, hierarchy: tuple[str, ...]) -> SubGroup:
+    def part(item: _Item, topology: GroupTopology | None) -> SubGroup:
         inner = parts(item.name)
-        topology = GroupTopology(item.required_topology, item.preferred_topology, hierarchy)
-        return SubGroup(
-            name=item.name,
-            minimum=least(item.min_member, inner),
-            topology=topology if hierarchy else None,
-            parts=inner,
-        )
+        minimum = least(item.min_member, inner)
+        return SubGroup(name=item.name, minimum=minimum, topology=topology, parts=inner)
 
     return parts("")
 
@@ -262,7 +265,7 @@ def _parse(text: str) -> tuple[tuple[_Item, ...], str]:
         items = msgspec.json.decode(text, type=tuple[_Item, ...])
     except (msgspec.DecodeError, ValueError) as error:
         return (), str(error)
-    return items, _fault(items)
+    return items, _fault(items) or _fault_of_slices(items)
 
 
 def _fault(items: Sequence[_Item]) -> str:
@@ -284,4 +287,17 @@ def _fault(items: Sequence[_Item]) -> str:
             above.append(parent)
         if parent == name:
             return f"the parents go in a cycle: {' > '.join([*above, name])}"
+    return ""
+
+
+def _fault_of_slices(items: Sequence[_Item]) -> str:
+    parents = {item.parent for item in items}
+    for item in items:
+        _, wrong = placement_in(item.slice_placement, f"{item.name}'s slicePlacement")
+        if fault := fault_of(item.slices, max(item.min_member, 1)):
+            return f"{item.name}'s slices: {fault}"
+        if item.slices and item.name in parents:
+            return f"{item.name} has slices and sub-groups"
+        if wrong:
+            return wrong
     return ""

@@ -49,8 +49,11 @@ def print_group(console: Console, verdict: Verdict) -> None:
     where = f"; together in {domain['level']} {domain['value']}" if domain else ""
     line += Text(f" {len(members)} Pods wait{minimum}{where}", style="green" if plan else "yellow")
     console.print(line)
+    _print_slices(console, "", verdict)
     for name, part in verdict.get("subGroups", {}).items():
-        _indented(console, Text(f"{name} together in {part['level']} {part['value']}"))
+        if part.get("level"):
+            _indented(console, Text(f"{name} together in {part['level']} {part['value']}"))
+        _print_slices(console, f"{name}: ", part)
     if message := verdict.get("message"):
         _indented(console, Text(message))
     nodes = Table("pod", "node, or why not", box=None, pad_edge=False, header_style="dim")
@@ -66,6 +69,13 @@ def print_group(console: Console, verdict: Verdict) -> None:
     if nodes.row_count:
         _indented(console, nodes)
     console.print()
+
+
+def _print_slices(console: Console, name: str, part: Mapping[str, Any]) -> None:
+    """Where the slices of a group or sub-group are."""
+    for share in part.get("slices", ()):
+        where = f"{share['level']} {share['value']}"
+        _indented(console, Text(f"{name}{share['pods']} Pods in {where}"))
 
 
 def _with_group(group: Mapping[str, Any]) -> str:

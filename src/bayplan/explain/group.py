@@ -17,6 +17,7 @@ from bayplan.decide.group import deciding_group
 from bayplan.explain.explanation import gate_status, raised
 from bayplan.framework.room import Room
 from bayplan.groups.decision import GroupDecision
+from bayplan.groups.domains import Domain
 from bayplan.groups.placers import Placers
 from bayplan.groups.words_kubernetes import condition_text, failures
 from bayplan.profiles import Profiles
@@ -161,9 +162,20 @@ def _label(decision: GroupDecision) -> Verdict:
 
 def _domains(decision: GroupDecision) -> Verdict:
     """Where the topology of the group, or of a part, has limited its Pods to one domain."""
-    domains = {name: {"level": d.level, "value": d.value} for name, d in decision.domains.items()}
-    domain = domains.pop("", {})
-    return {"domain": domain, "subGroups": dict(sorted(domains.items()))}
+    domains: dict[str, Any] = {name: _domain(d) for name, d in decision.domains.items()}
+    own = domains.pop("", {})
+    slices: dict[str, Any] = {
+        name: [_domain(domain) | {"pods": pods} for domain, pods in shares]
+        for name, shares in decision.slices.items()
+    }
+    mine = slices.pop("", [])
+    for name, shares in slices.items():
+        domains.setdefault(name, {})["slices"] = shares
+    return {"domain": own, "slices": mine, "subGroups": dict(sorted(domains.items()))}
+
+
+def _domain(domain: Domain) -> Verdict:
+    return {"level": domain.level, "value": domain.value}
 
 
 def _plan(decision: GroupDecision) -> dict[str, str]:

@@ -126,7 +126,7 @@ class Why:
         now["eviction"] = self._pods("victims", verdict.get("victims", ()), namespace)
         if self._names:
             now |= {"plan": plan, "domain": verdict.get("domain")}
-            now["subGroups"] = verdict.get("subGroups")
+            now |= {key: verdict.get(key) for key in ("slices", "subGroups")}
         return {key: value for key, value in now.items() if value}
 
     def _last(self, record: Record) -> Answer:

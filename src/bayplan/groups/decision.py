@@ -19,7 +19,7 @@ from bayplan.cache.pod_groups import Group
 from bayplan.framework.effects import Effect
 from bayplan.framework.room import Room
 from bayplan.framework.status import SUCCESS, Status
-from bayplan.groups.domains import Domain
+from bayplan.groups.domains import Domain, Share
 
 
 class Placed(msgspec.Struct, frozen=True, eq=False):
@@ -71,6 +71,7 @@ class GroupDecision(msgspec.Struct, frozen=True, eq=False):
         begun: whether other Pods of the group had nodes already.
         domains: by sub-group, the topology domain that its Pods are in, where that was limited to
             one; "" is the group itself.
+        slices: likewise, of what has slices, the domains of these, and how many Pods are in each.
         room: where there will be room for the Pods, and who is evicted for that.
         searched_at: when the search had ended, as `time.perf_counter` says it; None without one.
         children: of a CompositePodGroup, the decisions about the groups below it; complete after
@@ -89,6 +90,7 @@ class GroupDecision(msgspec.Struct, frozen=True, eq=False):
     untried: Status | None = None
     begun: bool = False
     domains: Mapping[str, Domain] = {}
+    slices: Mapping[str, Sequence[Share]] = {}
     room: Room | None = None
     searched_at: float | None = None
     children: tuple[GroupDecision, ...] = ()

@@ -22,13 +22,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayplan.cache.node_table import BoolArray, CodeArray, IntArray, NodeTable
-from bayplan.cache.sub_groups import (
+from bayplan.cache.group_topology import (
     PREFERRED_TOPOLOGY,
     REQUIRED_TOPOLOGY,
+    SLICES,
     GroupTopology,
-    SubGroup,
 )
+from bayplan.cache.node_table import BoolArray, CodeArray, IntArray, NodeTable
+from bayplan.cache.sub_groups import SubGroup
 from bayplan.groups.capacity import GroupCapacity
 
 MOST_TRIES = 8
@@ -61,6 +62,10 @@ class Domain(NamedTuple):
         return f"{self.level} {shown(self.value)}"
 
 
+Share = tuple[Domain, int]
+"""A domain, and how many of some Pods or slices it has."""
+
+
 def shown(value: str) -> str:
     """The value of a label, for people."""
     return value or '""'
@@ -75,18 +80,21 @@ def fault(nodes: NodeTable, group: SubGroup) -> str:
 
 
 def _fault_of(nodes: NodeTable, part: SubGroup, topology: GroupTopology) -> str:
-    required, preferred, levels = topology.required, topology.preferred, topology.levels
-    names = REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY
-    if part.name:
-        names = f"{part.name}'s requiredTopology", f"{part.name}'s preferredTopology"
-    if required and preferred and preferred not in levels[levels.index(required) :]:
-        return f"{names[1]} {preferred} is not a level below {names[0]} {required}"
-    if not required:
-        return ""
-    if not (nodes.label(required).codes >= 0).any():
-        return f"no node has the label {required}, which {names[0]} names"
-    above = levels[: levels.index(required) + 1]
-    return next((text for pair in pairwise(above) if (text := _not_nested(nodes, *pair))), "")
+    levels, own = topology.levels, f"{part.name}'s " if part.name else ""
+    required = f"{own}requiredTopology" if own else REQUIRED_TOPOLOGY
+    preferred = f"{own}preferredTopology" if own else PREFERRED_TOPOLOGY
+    needed = [(required, topology.required)] if topology.required else []
+    slices = [(f"{own}slices" if own else SLICES, layer.topology) for layer in topology.slices]
+    wished = [(preferred, topology.preferred)] if topology.preferred else []
+    for (upper, above), (lower, label) in pairwise([*needed, *wished, *slices]):
+        if label not in levels[levels.index(above) :]:
+            return f"{lower} {label} is not a level below {upper} {above}"
+    needed += slices
+    for name, label in needed:
+        if not (nodes.label(label).codes >= 0).any():
+            return f"no node has the label {label}, which {name} names"
+    nested = levels[: levels.index(needed[-1][1]) + 1] if needed else ()
+    return next((text for pair in pairwise(nested) if (text := _not_nested(nodes, *pair))), "")
 
 
 def _not_nested(nodes: NodeTable, upper: str, lower: str) -> str:

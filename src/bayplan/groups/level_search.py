@@ -26,17 +26,20 @@ from msgspec.structs import replace
 from bayplan.api.pod import Pod
 from bayplan.attempt import homes
 from bayplan.attempt.outcome import Reason
+from bayplan.attempt.slice_homes import Home
 from bayplan.cache.cache import Cache
 from bayplan.cache.node_table import BoolArray
 from bayplan.cache.pod_groups import Group
 from bayplan.cache.sub_groups import SubGroup, sub_group_of
+from bayplan.engine.capacity import PodKind, kind_of
 from bayplan.engine.runtime import Framework
 from bayplan.groups import domains as levels
 from bayplan.groups import words_label
 from bayplan.groups.capacity import GroupCapacity
 from bayplan.groups.decision import GroupRejection
-from bayplan.groups.domains import Domain
+from bayplan.groups.domains import Domain, Share
 from bayplan.groups.fill import Fill, Rejected
+from bayplan.groups.slice_fill import SliceFill
 
 LEAST_ATTEMPTS = 4_000
 """About half a second's work."""
@@ -59,6 +62,7 @@ class LevelSearch:
 
     Attributes:
         domains: by part, the domain that it is in, where its topology has limited it to one.
+        slices: by part that has slices, the domains of these, with the number of Pods in each.
     """
 
     def __init__(
@@ -73,6 +77,7 @@ class LevelSearch:
         self._nodes, self._groups = cache.nodes, cache.groups
         self._fill = fill
         self.domains: dict[str, Domain] = {}
+        self.slices: dict[str, list[Share]] = {}
         self._rows: dict[str, Rows] = {}
         self._plugins: set[str] = set()
         self._pods: dict[str, list[Pod]] = {part.name: [] for part in group.walk()}
@@ -138,13 +143,16 @@ class LevelSearch:
             cannot be, at last, if it was in none.
         """
         capacity = self._capacity(part)
+        slices = self._slices(part, capacity, within)
         tried: list[tuple[Domain, GroupRejection]] = []
         placed = False
         for level in part.topology.steps if part.topology is not None else ("",):
             domains = self._domains(part, level, capacity, within)
+            if slices is not None:
+                domains = slices.ordered(domains)
             enough = [domain for domain in domains if domain.holds >= part.minimum]
             for domain in enough[: levels.MOST_TRIES]:
-                rejection = self._place_in(part, domain)
+                rejection = self._place_in(part, domain, slices)
                 if rejection is None:
                     placed = True
                     yield None
@@ -165,7 +173,16 @@ class LevelSearch:
         home = homes.home(self._nodes, level, self._groups.nodes_of(self._group.key, part))
         return [domain for domain in domains if home is None or domain.code == home]
 
-    def _place_in(self, part: SubGroup, domain: Domain) -> GroupRejection | None:
+    def _slices(self, part: SubGroup, capacity: GroupCapacity, within: Rows) -> SliceFill | None:
+        """The fill of a part with slices; None for others, and for one with Pods on nodes."""
+        if part.begun or part.topology is None or not part.topology.slices:
+            return None
+        pods = self._pods[part.name][: part.minimum]
+        return SliceFill(self._fill, self._nodes, part.topology, pods, capacity, within)
+
+    def _place_in(
+        self, part: SubGroup, domain: Domain, slices: SliceFill | None
+    ) -> GroupRejection | None:
         """Place one part in this domain, or nothing."""
         mark = len(self._fill.placed)
         rows = domain.rows
@@ -177,18 +194,44 @@ class LevelSearch:
             self.domains[part.name] = domain
         else:
             self.domains.pop(part.name, None)
+        if slices is not None:
+            failed = slices.run(domain, self._most_attempts)
+            if failed is not None:
+                return words_label.too_few_nodes(self._group, part, slices.reached, failed)
+            self.slices[part.name] = slices.shares
+        rejected = self._fill_rest(part, mark)
+        placed = len(self._fill.placed) - mark
+        if placed >= part.minimum:
+            return None
+        self._fill.undo(mark)
+        return words_label.too_few_nodes(self._group, part, placed, rejected)
+
+    def _fill_rest(self, part: SubGroup, mark: int) -> list[Rejected]:
+        """Place what the part lacks to the minimum; for the group all Pods.
+
+        ``mark`` Pods were placed before those of the part.
+        """
         rejected: list[Rejected] = []
         for below in part.walk():
             most = None
             if part is not self._group:
                 most = part.minimum - (len(self._fill.placed) - mark)
             pods = self._not_placed(self._pods[below.name])
-            rejected += self._fill.run(pods, self._rows[below.name], most)
-        placed = len(self._fill.placed) - mark
-        if placed >= part.minimum:
-            return None
-        self._fill.undo(mark)
-        return words_label.too_few_nodes(self._group, part, placed, rejected)
+            if not below.slices:
+                rejected += self._fill.run(pods, self._rows[below.name], most)
+            elif most is None:
+                self._fill_further(below, pods)
+        return rejected
+
+    def _fill_further(self, part: SubGroup, pods: Sequence[Pod]) -> None:
+        """Place Pods beyond the minimum of a part with slices, each where its slice may be."""
+        within, refused = Home(self._rows[part.name]), set[PodKind]()
+        for pod in pods:
+            home = homes.in_slices_of(
+                self._framework, self._nodes, pod, self._group.key, part, within
+            )
+            if kind_of(pod) not in refused and self._fill.place(pod, home.rows):
+                refused.add(kind_of(pod))
 
     def _why_not(
         self,
@@ -204,4 +247,6 @@ class LevelSearch:
             return words_label.no_domain(group, part, level, domains, tried, capacity)
         if tried and not tried[-1][0].level:
             return tried[-1][1]
+        if part.slices:
+            return words_label.too_few_slices(group, part, capacity, domains[0])
         return words_label.too_few_copies(group, part, capacity, domains[0].rows)

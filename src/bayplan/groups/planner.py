@@ -109,7 +109,13 @@ class Planner:
             return words_label.rejected(group, pods, words_label.refused(group, refusal, pods))
         placed = tuple(fill.placed)
         return GroupDecision(
-            group, tuple(pods), SUCCESS, placed, tried=len(pods), domains=search.domains
+            group,
+            tuple(pods),
+            SUCCESS,
+            placed,
+            tried=len(pods),
+            domains=search.domains,
+            slices=search.slices,
         )
 
     def _short_room(self, group: Group) -> list[str]:

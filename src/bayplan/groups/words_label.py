@@ -88,6 +88,21 @@ def too_few_copies(
     )
 
 
+def too_few_slices(
+    group: Group, part: SubGroup, capacity: GroupCapacity, domain: Domain
+) -> GroupRejection:
+    """By the upper bound, all of ``domain`` holds not enough slices of a part of the group."""
+    rows = slice(None) if domain.rows is None else domain.rows
+    short, slices = short_by(capacity.short_of(rows)), _in_slices(part)
+    return GroupRejection(
+        f"NoRoom: at most {domain.holds} of {part.minimum}{_of(part)} fit{slices}{short}",
+        f"{_named(group, part)} does not fit at once{slices}{short}",
+        plugins=capacity.plugins,
+        pods=capacity.pods,
+        fit=domain.holds,
+    )
+
+
 def too_few_nodes(
     group: Group, part: SubGroup, placed: int, rejected: Sequence[tuple[Pod, Rejection]]
 ) -> GroupRejection:
@@ -154,6 +169,7 @@ def no_domain(
         text = _best(part, domains, fits, capacity)
     rejections = [rejection for _, rejection in tried]
     what = f"the sub-group {part.name}" if part.name else "the group"
+    what += _in_slices(part)
     return GroupRejection(
         f"NoDomain: no {level} holds {what}: {text}",
         f"{_named(group, part)} does not fit into one {level}",
@@ -180,6 +196,11 @@ def _best(
 
 def _of(part: SubGroup) -> str:
     return f" of the sub-group {part.name}" if part.name else ""
+
+
+def _in_slices(part: SubGroup) -> str:
+    layers = " and ".join(f"{layer.size} in one {layer.topology}" for layer in part.slices)
+    return f" with every {layers}" if layers else ""
 
 
 def _named(group: Group, part: SubGroup) -> str:

@@ -32,6 +32,8 @@ from bayplan.telemetry.instrument import Instrument
 
 log = structlog.get_logger("groups")
 
+MOST_SHARES = 8
+"""Domains of slices that the event names, whose text has an end."""
 RENEWED_SECONDS = 400.0
 """After which a sentence that is still true is written again: an event lives for an hour."""
 
@@ -115,6 +117,11 @@ class LabelGroupReport:
         note = f"Bound: {bound} Pods, of which {decision.group.minimum} are needed"
         for name, domain in sorted(decision.domains.items()):
             note += f", {name} in {domain}" if name else f", in {domain}"
+        for name, shares in sorted(decision.slices.items()):
+            listed = ", ".join(f"{pods} in {domain}" for domain, pods in shares[:MOST_SHARES])
+            if (more := len(shares) - MOST_SHARES) > 0:
+                listed += f" and {more} more"
+            note += f"; {name}: {listed}" if name else f"; {listed}"
         if failure:
             note += f"; another one goes singly: {failure}"
         type_ = "Warning" if failure else "Normal"

@@ -26,6 +26,8 @@ OWN_KEYS = (
     "bayplan.dev/preemptible",
     "bayplan.dev/preferred-topology",
     "bayplan.dev/required-topology",
+    "bayplan.dev/slice-placement",
+    "bayplan.dev/slices",
     "bayplan.dev/sub-group",
     "bayplan.dev/sub-groups",
     "bayplan.dev/survive",

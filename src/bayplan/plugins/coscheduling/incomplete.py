@@ -106,8 +106,7 @@ class IncompleteGroups:
         return waiting
 
     def _give_up(self, group: Group) -> Iterator[Effect]:
-        key_of = self._groups.key_of
-        pods = [pod for pod in self._handle.pods.pods() if key_of(pod) == group.key]
+        pods = self._groups.pods_of(group.key, group)
         if any(pod.uid in self._handle.queued for pod in pods):  # one is being bound
             return
         victims = [pod for pod in pods if pod.deleted is None]

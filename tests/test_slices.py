@@ -1,0 +1,371 @@
+"""Slices: every so many Pods of a group are in one domain, in as few domains as there can be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core_harness import Cluster
+from tests.groups import group_cluster, members, pod_group, racks, slices, sub_groups, topology
+from tests.judge_slices import check
+from tests.owners import make_job, pods_of_job
+from tests.properties import length
+from tests.slice_judge import Question, Rack, best, rank_of
+
+from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
+from bayplan.testing.builder import Json
+
+LEVELS = ["zone", "block", "rack", "host"]
+
+
+def tree(rooms: dict[str, int]) -> list[NodeBuilder]:
+    """One node with room for so many Pods for each path, such as ``z0/b1/r2``."""
+    built = []
+    for path, room in rooms.items():
+        zone, block, rack = path.split("/")
+        node = make_node(f"{rack}n0").capacity(cpu=str(room), memory="64Gi", pods=110)
+        labels = {"zone": zone, "block": block, "rack": rack, "host": f"{rack}n0"}
+        for label, value in labels.items():
+            node = node.label(label, value)
+        built.append(node)
+    return built
+
+
+def cluster_of(*built: NodeBuilder, **args: Any) -> Cluster:
+    """A cluster with these nodes whose levels are zone, block, rack and host."""
+    cluster = group_cluster(topologyLevels=LEVELS, **args)
+    cluster.add(*built)
+    return cluster
+
+
+def racks_of(cluster: Cluster, prefix: str = "g-") -> dict[str, int]:
+    """How many Pods were bound in each rack."""
+    return Counter(node.partition("n")[0] for pod, node in cluster.bound if pod.startswith(prefix))
+
+
+def notes(cluster: Cluster) -> list[str]:
+    """All that was said of groups."""
+    return [note for _, note in cluster.notes]
+
+
+def bind(cluster: Cluster, *pods: PodBuilder) -> None:
+    """The API server has seen where these were bound."""
+    at = dict(cluster.bound)
+    cluster.add(*(pod.node(at[pod.key.partition("/")[2]]) for pod in pods))
+
+
+def test_every_slice_is_in_one_rack_and_all_in_one_block() -> None:
+    """b0 has more room, but its racks hold one slice each; b1 has racks for two and one."""
+    rooms = {"z/b0/r0": 7, "z/b0/r1": 7, "z/b1/r2": 8, "z/b1/r3": 4}
+    cluster = cluster_of(*tree(rooms))
+    cluster.add(pod_group("g", slices(("rack", 4), required="block"), minMember=12))
+    cluster.add(*members("g", 12))
+    cluster.settle()
+    assert racks_of(cluster) == {"r2": 8, "r3": 4}
+    assert notes(cluster)[-1] == (
+        "Bound: 12 Pods, of which 12 are needed, in block b1; 8 in rack r2, 4 in rack r3"
+    )
+    assert cluster.is_at_rest()
+
+
+def test_slices_may_be_in_slices() -> None:
+    rooms = {"z/b0/r0": 3, "z/b0/r1": 2, "z/b0/r2": 3, "z/b1/r3": 2, "z/b1/r4": 2, "z/b1/r5": 9}
+    cluster = cluster_of(*tree(rooms))
+    cluster.add(pod_group("g", slices(("block", 6), ("rack", 2)), minMember=18))
+    cluster.add(*members("g", 18))
+    cluster.settle()
+    assert racks_of(cluster) == {"r0": 2, "r1": 2, "r2": 2, "r3": 2, "r4": 2, "r5": 8}
+
+
+@pytest.mark.parametrize(
+    ("placement", "placed"),
+    [
+        ("", {"r0": 6, "r2": 4}),
+        ("Tightest", {"r0": 6, "r2": 4}),
+        ("LeastFree", {"r1": 2, "r2": 4, "r3": 2, "r4": 2}),
+        ("MostFree", {"r0": 6, "r1": 4}),
+    ],
+)
+def test_which_domains_are_taken_is_said_by_the_placement(
+    placement: str, placed: dict[str, int]
+) -> None:
+    """LeastFree is Kueue's example for LeastFreeCapacity."""
+    rooms = {"z/b/r0": 6, "z/b/r1": 5, "z/b/r2": 4, "z/b/r3": 3, "z/b/r4": 2}
+    cluster = cluster_of(*tree(rooms))
+    cluster.add(pod_group("g", slices(("rack", 2), placement=placement), minMember=10))
+    cluster.add(*members("g", 10))
+    cluster.settle()
+    assert racks_of(cluster) == placed
+
+
+@pytest.mark.parametrize(
+    ("placement", "placed"),
+    [("Tightest", [10, 2]), ("Balanced", [6, 6])],
+)
+def test_balanced_gives_as_few_domains_equal_shares(placement: str, placed: list[int]) -> None:
+    cluster = cluster_of(*tree({"z/b/r0": 10, "z/b/r1": 10, "z/b/r2": 4}))
+    cluster.add(pod_group("g", slices(("rack", 1), placement=placement), minMember=12))
+    cluster.add(*members("g", 12))
+    cluster.settle()
+    assert sorted(racks_of(cluster).values(), reverse=True) == placed
+
+
+def test_balanced_takes_the_required_domain_in_which_it_is_most_even() -> None:
+    """Kueue's example: 22 in hosts of 20 and 10, or of 15 and 15."""
+    rooms = {"z/b0/r0": 20, "z/b0/r1": 10, "z/b1/r2": 15, "z/b1/r3": 15}
+    cluster = cluster_of(*tree(rooms))
+    asked = slices(("rack", 1), placement="Balanced", required="block")
+    cluster.add(pod_group("g", asked, minMember=22), *members("g", 22))
+    cluster.settle()
+    assert racks_of(cluster) == {"r2": 11, "r3": 11}
+
+
+def test_pods_that_have_an_index_are_with_their_neighbours() -> None:
+    cluster = cluster_of(*tree({f"z/b/r{i}": 4 for i in range(3)}), inferGroups=["Job"])
+    job = make_job("g", 12, completions=12).uid("job-g")
+    for name, value in slices(("rack", 4)).items():
+        job = job.annotation(name, value)
+    cluster.add(job, *pods_of_job(job, range(12)))
+    cluster.settle()
+    by_rack: dict[str, set[int]] = {}
+    for pod, node in cluster.bound:
+        index = int(pod.split("-")[1])
+        by_rack.setdefault(node.partition("n")[0], set()).add(index)
+    assert sorted(map(sorted, by_rack.values())) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+
+
+def test_what_lost_its_node_goes_where_the_rest_of_its_slice_is() -> None:
+    cluster = cluster_of(*racks(3, 3, 9))
+    cluster.add(pod_group("g", slices(("rack", 2)), minMember=4))
+    first = members("g", 4)
+    cluster.add(*first, make_pod("other").req(cpu="1").node("r2n0"))
+    cluster.settle()
+    assert racks_of(cluster) == {"r2": 4}
+    bind(cluster, *first)
+    at = dict(cluster.bound)
+    cluster.remove(first[0])
+    cluster.add(*members("g", 1, first=4))
+    cluster.settle()
+    assert at["g-0"].startswith("r2")
+    assert racks_of(cluster, "g-4") == {"r2": 1}
+
+
+def test_what_lost_its_node_waits_where_its_slice_has_no_room_and_says_so() -> None:
+    cluster = cluster_of(*racks(2, 2))
+    cluster.add(pod_group("g", slices(("rack", 2)), minMember=4))
+    pods = members("g", 4)
+    homes = ["r0n0", "r0n1", "r1n0", "r1n1"]
+    cluster.add(*(pod.node(node) for pod, node in zip(pods, homes, strict=True)))
+    cluster.remove(pods[0])
+    blocking = make_pod("other").req(cpu="1").node("r0n0")
+    spare = make_node("r9n0").capacity(cpu="9", memory="64Gi", pods=110).label("rack", "r9")
+    cluster.add(blocking, spare, *members("g", 1, first=4))
+    cluster.settle()
+    assert cluster.bound == []
+    assert cluster.verdict[1] == (
+        "0/5 nodes are available: 2 Insufficient cpu, 3 node(s) were outside of the domain of the "
+        "Pod's slice, rack r0. preemption: 0/5 nodes are available: 2 No preemption victims found "
+        "for incoming pod, 3 Preemption is not helpful for scheduling."
+    )
+    cluster.remove(blocking)
+    cluster.settle()
+    assert racks_of(cluster) == {"r0": 1}
+
+
+def test_each_of_two_lost_pods_with_an_index_goes_back_to_its_own_slice() -> None:
+    cluster = cluster_of(*racks(3, 3), inferGroups=["Job"])
+    job = make_job("g", 4, completions=4).uid("job-g")
+    for name, value in slices(("rack", 2)).items():
+        job = job.annotation(name, value)
+    pods = pods_of_job(job, range(4))
+    homes = ["r0n0", "r0n1", "r1n0", "r1n1"]
+    cluster.add(job, *(pod.node(node) for pod, node in zip(pods, homes, strict=True)))
+    cluster.remove(pods[0], pods[3])
+    again = [pod.uid(f"again-{i}") for i, pod in enumerate(pods_of_job(job, range(4)))]
+    cluster.add(again[3], again[0])
+    cluster.settle()
+    where = {pod.split("-")[1]: node.partition("n")[0] for pod, node in cluster.bound}
+    assert where == {"0": "r0", "3": "r1"}
+
+
+def test_a_slice_that_is_lost_as_a_whole_begins_anew_where_all_of_it_has_room() -> None:
+    cluster = cluster_of(*racks(2, 1, 2))
+    cluster.add(pod_group("g", slices(("rack", 2)), minMember=4))
+    pods = members("g", 4)
+    homes = ["r0n0", "r0n1", "r2n0", "r2n1"]
+    cluster.add(*(pod.node(node) for pod, node in zip(pods, homes, strict=True)))
+    cluster.remove(*pods[:2])
+    taken = [make_pod(f"other{i}").req(cpu="1").node(f"r0n{i}") for i in range(2)]
+    cluster.add(*taken, *members("g", 2, first=4))
+    cluster.settle()
+    assert cluster.bound == []
+    assert "were in no rack with room for 2 Pods of a slice" in cluster.verdict[1]
+    cluster.remove(*taken)
+    cluster.settle(3)
+    assert racks_of(cluster) == {"r0": 2}
+
+
+def test_pods_beyond_the_minimum_come_along_in_slices_of_their_own() -> None:
+    cluster = cluster_of(*racks(4, 3, 1))
+    cluster.add(pod_group("g", slices(("rack", 2)), minMember=4))
+    cluster.add(*members("g", 7))
+    cluster.settle()
+    assert racks_of(cluster)["r0"] == 4
+    assert racks_of(cluster).get("r1", 0) >= 2
+    assert "r2" not in racks_of(cluster)
+
+
+def test_sub_groups_may_have_slices() -> None:
+    cluster = cluster_of(*racks(1, 4, 2))
+    asked = [{"topology": "rack", "size": 2}]
+    parts = sub_groups({"name": "leader"}, {"name": "w", "minMember": 6, "slices": asked})
+    cluster.add(pod_group("g", parts))
+    cluster.add(*members("g", 1, sub_group="leader"), *members("g", 6, sub_group="w"))
+    cluster.settle()
+    assert racks_of(cluster, "g-w") == {"r1": 4, "r2": 2}
+    assert notes(cluster)[-1] == (
+        "Bound: 7 Pods, of which 7 are needed; w: 4 in rack r1, 2 in rack r2"
+    )
+
+
+def test_what_the_arithmetic_does_not_see_lays_the_slices_out_anew() -> None:
+    """By its CPUs r0 alone holds both slices; a guard allows none of its nodes but one."""
+    cluster = cluster_of(*racks(4, 2, 2))
+    guards = [
+        make_pod(f"guard{i}")
+        .pod_anti_affinity("host", {"matchLabels": {"app": "g"}})
+        .node(f"r0n{i}")
+        for i in range(3)
+    ]
+    cluster.add(*guards, pod_group("g", slices(("rack", 2)), minMember=4))
+    cluster.add(*(pod.label("app", "g") for pod in members("g", 4)))
+    cluster.settle()
+    assert racks_of(cluster) == {"r1": 2, "r2": 2}
+
+
+def test_a_group_evicts_others_so_that_its_slices_fit() -> None:
+    cluster = cluster_of(*racks(2, 2))
+    cluster.add(pod_group("g", slices(("rack", 2)), minMember=4))
+    cluster.add(*(make_pod(f"low{i}").req(cpu="1").node(f"r{i}n0") for i in range(2)))
+    cluster.add(*(pod.priority(5) for pod in members("g", 4)))
+    cluster.settle(2)
+    assert racks_of(cluster) == {"r0": 2, "r1": 2}
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        pytest.param(
+            slices(("rack", 3)),
+            "BadPodGroup: bayplan.dev/slices: the size 3 does not divide the minimum, 4",
+            id="minimum",
+        ),
+        pytest.param(
+            slices(("block", 4), ("rack", 3)),
+            "BadPodGroup: bayplan.dev/slices: the size 3 does not divide 4, that of the slices "
+            "above",
+            id="inner",
+        ),
+        pytest.param(
+            slices(("rack", 4), ("rack", 2)),
+            "BadPodGroup: bayplan.dev/slices: two layers have the topology rack",
+            id="twice",
+        ),
+        pytest.param(
+            slices(("rack", 0)),
+            "BadPodGroup: bayplan.dev/slices: Expected `int` >= 1 - at `$[0].size`",
+            id="zero",
+        ),
+        pytest.param(
+            slices(("rack", 2), placement="Best"),
+            'BadPodGroup: bayplan.dev/slice-placement: "Best" is none of Tightest, Balanced, '
+            "LeastFree, MostFree",
+            id="placement",
+        ),
+        pytest.param(
+            slices(("rack", 2)) | sub_groups({"name": "a"}),
+            "BadPodGroup: bayplan.dev/slices and bayplan.dev/sub-groups exclude each other; a "
+            "sub-group may have slices",
+            id="sub-groups",
+        ),
+        pytest.param(
+            slices(("rak", 2)),
+            "BadTopology: no node has the label rak, which bayplan.dev/slices names",
+            id="unknown",
+        ),
+        pytest.param(
+            slices(("zone", 2), required="rack"),
+            "BadTopology: bayplan.dev/slices zone is not a level below "
+            "bayplan.dev/required-topology rack",
+            id="above",
+        ),
+        pytest.param(
+            slices(("rack", 4), ("zone", 2)),
+            "BadTopology: bayplan.dev/slices zone is not a level below bayplan.dev/slices rack",
+            id="order",
+        ),
+        pytest.param(
+            slices(("rack", 4)),
+            "NoRoom: at most 0 of 4 fit with every 4 in one rack",
+            id="no-room",
+        ),
+        pytest.param(
+            slices(("rack", 2), required="zone") | {"bayplan.dev/slice-placement": "Balanced"},
+            "NoDomain: no zone holds the group with every 2 in one rack: best is z0 with 2 of 4; "
+            "next z1 with 2",
+            id="no-domain",
+        ),
+    ],
+)
+def test_what_cannot_be_is_said_and_nothing_is_held(asked: Json, text: str) -> None:
+    cluster = cluster_of(*racks(3, 1, 3, 0))
+    cluster.add(pod_group("g", asked, minMember=4), *members("g", 4))
+    cluster.settle()
+    assert notes(cluster) == [text]
+    assert cluster.bound == []
+    assert cluster.nodes.requested("cpu").sum() == 0
+
+
+@st.composite
+def questions(draw: Any) -> Question:
+    """Up to six racks in blocks and zones; slices at racks, and perhaps blocks and zones."""
+    found = []
+    for number in range(draw(st.integers(1, 6))):
+        block = draw(st.integers(0, 2))
+        found.append(Rack(f"r{number}", (f"z{block % 2}", f"b{block}"), draw(st.integers(0, 5))))
+    size, outer = draw(st.integers(1, 3)), dict[int, int]()
+    within = draw(st.sampled_from([-1, -1, 0, 1]))
+    each = size
+    for position in (1, 0):
+        ratio = draw(st.sampled_from([0, 1, 2]))
+        if ratio and position >= within:
+            each *= ratio
+            outer[position] = each
+    pods = each * draw(st.integers(1, max(9 // each, 1)))
+    return Question(found, pods, size, outer, within, draw(st.booleans()))
+
+
+@length(60)
+@given(questions())
+def test_slices_are_placed_wherever_they_fit_and_in_the_tightest_domains(asked: Question) -> None:
+    cluster = cluster_of(*tree({"/".join((*r.path, r.name)): r.room for r in asked.racks}))
+    layers = [(LEVELS[position], size) for position, size in sorted(asked.outer.items())]
+    annotations = slices(*layers, ("rack", asked.size), placement="Balanced" if asked.even else "")
+    annotations |= topology(LEVELS[asked.within] if asked.within >= 0 else "")
+    cluster.add(pod_group("g", annotations, minMember=asked.pods), *members("g", asked.pods))
+    cluster.run()
+    wanted, bound = best(asked), racks_of(cluster)
+    if wanted is None:
+        assert cluster.bound == []
+        assert cluster.nodes.requested("cpu").sum() == 0
+    else:
+        assert rank_of(asked, [bound.get(rack.name, 0) for rack in asked.racks]) == wanted
+    assert cluster.is_at_rest()
+
+
+def test_layouts_are_the_best_of_all_ways() -> None:
+    """`python -m tests.judge_slices` looks at thousands."""
+    assert 10 < sum(map(check, range(30))) < 30
