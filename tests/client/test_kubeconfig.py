@@ -18,9 +18,9 @@ from tests.client.fault_server import Exchange, FaultServer
 from bayplan.client import kubeconfig
 from bayplan.client.connection import Connection
 from bayplan.client.http import Http
-from bayplan.client.kubeconfig import KubeconfigError, load
+from bayplan.client.kubeconfig import Kubeconfig, KubeconfigError, load, namespace
 
-GOOD = {
+GOOD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Config",
     "current-context": "main",
@@ -60,6 +60,29 @@ def test_several_files_are_read_as_one(tmp_path: Path) -> None:
     configuration, token_file = load(f"{first}:{second}:/does/not/exist", {})
     assert configuration.host == "https://127.0.0.1:6443"
     assert token_file == tmp_path / "t"
+
+
+def test_another_context_than_the_current_one_is_used_with_its_user_and_namespace(
+    tmp_path: Path,
+) -> None:
+    other = {"name": "other", "context": {"cluster": "c", "user": "v", "namespace": "shop"}}
+    content = GOOD | {
+        "contexts": [*GOOD["contexts"], other],
+        "users": [*GOOD["users"], {"name": "v", "user": {"tokenFile": "t"}}],
+    }
+    path = write(tmp_path, content)
+    (tmp_path / "t").write_text("of-v")
+    assert load(Kubeconfig(path, "other"), {})[1] == tmp_path / "t"
+    assert load(Kubeconfig(path), {})[1] is None
+    assert namespace(Kubeconfig(path, "other"), {}) == "shop"
+    assert namespace(path, {}) == "default"
+    with pytest.raises(KubeconfigError, match="nowhere"):
+        load(Kubeconfig(path, "nowhere"), {})
+
+
+@pytest.mark.parametrize("content", ["", "a: [", GOOD | {"contexts": [{}]}])
+def test_a_broken_kubeconfig_names_no_namespace(tmp_path: Path, content: object) -> None:
+    assert namespace(write(tmp_path, content), {}) == "default"
 
 
 def exec_user(command: str) -> dict[str, Any]:

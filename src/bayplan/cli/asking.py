@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from bayplan.api.kinds import JOB, JOB_SET, LEADER_WORKER_SET
 from bayplan.client import forward
 from bayplan.client import kubeconfig as credentials
 from bayplan.client.connection import Connection
 from bayplan.client.http import Http
+from bayplan.client.kubeconfig import Where
 
 LEASE = "kube-system/bayplan"
 ServerOption = Annotated[
@@ -42,12 +44,52 @@ InsecureOption = Annotated[
     ),
 ]
 
+_PODS = ("", "pod", "pods", "po")
+_GROUPS = {
+    "podgroup": "",
+    "podgroups": "",
+    "pg": "",
+    "group": "",
+    "job": f"{JOB.name}/",
+    "jobset": f"{JOB_SET.name}/",
+    "leaderworkerset": f"{LEADER_WORKER_SET.name}/",
+    "lws": f"{LEADER_WORKER_SET.name}/",
+}
+"""By kind, what stands before the name of a group."""
+
+
+class Subject(NamedTuple):
+    """A Pod or a group that is asked about; a group is called as in `bayplan.explain.why`."""
+
+    namespace: str
+    name: str
+    is_group: bool
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+
+def subject(text: str, namespace: str) -> Subject:
+    """What ``text`` is about: ``web``, ``pod/web``, ``podgroup/train``, ``job/train``.
+
+    So kubectl has it; ``shop/web`` and ``job/shop/train`` with a namespace are understood, too.
+    """
+    kind, _, name = text.rpartition("/")
+    first, slash, second = kind.partition("/")
+    if slash:
+        kind, namespace = first, second
+    if kind.lower() in _GROUPS:
+        return Subject(namespace, _GROUPS[kind.lower()] + name, is_group=True)
+    return Subject(namespace if kind.lower() in _PODS else kind, name, is_group=False)
+
 
 def connect(
     server: str | None,
     lease: str,
     authority: Path | None,
-    kubeconfig: str | None,
+    kubeconfig: Where,
     *,
     insecure: bool,
 ) -> Http:

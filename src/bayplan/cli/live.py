@@ -19,7 +19,7 @@ from bayplan.cli import plugins
 from bayplan.client.connection import Connection
 from bayplan.client.errors import ApiError, Forbidden, NotFound
 from bayplan.client.http import Http
-from bayplan.client.kubeconfig import KubeconfigError
+from bayplan.client.kubeconfig import KubeconfigError, Where
 
 PAGE = 500
 """Objects in one answer."""
@@ -29,11 +29,22 @@ KubeconfigOption = Annotated[
     typer.Option("--kubeconfig", help="Which cluster, if no file is given; as kubectl finds it."),
 ]
 
+ContextOption = Annotated[
+    str | None, typer.Option("--context", help="Of the kubeconfig, in place of the current one.")
+]
+
+OurNamespaceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace", "-n", help="The namespace; without it that of the kubeconfig's context."
+    ),
+]
+
 _decode_page = msgspec.json.Decoder(ObjectList[msgspec.Raw]).decode
 
 
 def objects(
-    kubeconfig: str | None, kinds: Iterable[Kind[Any]]
+    kubeconfig: Where, kinds: Iterable[Kind[Any]]
 ) -> Iterator[tuple[Kind[Any], msgspec.Raw]]:
     """All objects of these kinds, each as the API server has it.
 

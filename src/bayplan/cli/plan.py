@@ -18,11 +18,11 @@ from rich.table import Table
 from bayplan.api.kinds import PRIORITY_CLASS, STORAGE_CLASS, Kind
 from bayplan.cli import asking, live, offline, plugins
 from bayplan.cli.offline import Output
+from bayplan.client import kubeconfig as credentials
 from bayplan.client.connection import Connection
 from bayplan.client.errors import ApiError, Forbidden, NotFound
 from bayplan.client.http import Http
-from bayplan.client.kubeconfig import KubeconfigError
-from bayplan.simulation.checks import DEFAULT_NAMESPACE
+from bayplan.client.kubeconfig import Kubeconfig, KubeconfigError
 from bayplan.simulation.cluster import manifest
 from bayplan.simulation.file_kinds import RESOURCE_CLAIM_TEMPLATE, RUNTIME_CLASS
 
@@ -39,11 +39,12 @@ app = typer.Typer(add_completion=False)
 def plan(
     file: offline.FileOption,
     server: asking.ServerOption = None,
-    namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
+    namespace: live.OurNamespaceOption = None,
     lease: asking.LeaseOption = asking.LEASE,
     authority: asking.AuthorityOption = None,
     insecure: asking.InsecureOption = False,
     kubeconfig: live.KubeconfigOption = None,
+    context: live.ContextOption = None,
     output: offline.OutputOption = Output.TEXT,
     check: Annotated[
         str,
@@ -55,14 +56,16 @@ def plan(
     Exit code 0: all are placed and nobody is evicted. 1: else. 2: it cannot
     be said. 3: the answer differs from that of --check.
     """
+    where = Kubeconfig(kubeconfig, context)
     with offline.reporting():
         try:
-            entries, notes = manifest(file, _listed(kubeconfig), namespace)
+            namespace = namespace or credentials.namespace(where)
+            entries, notes = manifest(file, _listed(where), namespace)
             objects = [
                 {"apiVersion": entry.kind.api_version, "kind": entry.kind.name} | entry.data
                 for entry in entries
             ]
-            http = asking.connect(server, lease, authority, kubeconfig, insecure=insecure)
+            http = asking.connect(server, lease, authority, where, insecure=insecure)
             body = gzip.compress(msgspec.json.encode(objects), mtime=0)
             answer = msgspec.json.decode(http.post("/plan", body))
         except (ApiError, KubeconfigError, msgspec.DecodeError) as error:
@@ -80,9 +83,9 @@ def plan(
         raise typer.Exit(DIFFERS)
 
 
-def _listed(kubeconfig: str | None) -> Iterator[tuple[Kind[Any], msgspec.Raw]]:
+def _listed(where: Kubeconfig) -> Iterator[tuple[Kind[Any], msgspec.Raw]]:
     """What admission reads; what may not be read is said and taken not to be there."""
-    http = Http(Connection.load(kubeconfig))
+    http = Http(Connection.load(where))
     for kind in _ADMISSION:
         try:
             for data in live.of_kind(http, kind):

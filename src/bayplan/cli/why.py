@@ -17,26 +17,14 @@ from rich.padding import Padding
 from rich.table import Table
 
 from bayplan.api import quantity
-from bayplan.api.kinds import JOB, JOB_SET, LEADER_WORKER_SET
 from bayplan.cli import asking, live, offline, plugins
 from bayplan.cli.offline import Output
+from bayplan.client import kubeconfig as credentials
 from bayplan.client.errors import ApiError, NotFound
-from bayplan.client.kubeconfig import KubeconfigError
-from bayplan.simulation.checks import DEFAULT_NAMESPACE
+from bayplan.client.kubeconfig import Kubeconfig, KubeconfigError
 
 UNKNOWN = 1
 """Exit code: the scheduler has never seen the Pod."""
-
-_GROUPS = {
-    "podgroup": "",
-    "podgroups": "",
-    "group": "",
-    "job": f"{JOB.name}/",
-    "jobset": f"{JOB_SET.name}/",
-    "leaderworkerset": f"{LEADER_WORKER_SET.name}/",
-    "lws": f"{LEADER_WORKER_SET.name}/",
-}
-"""By kind, what stands before the name of a group."""
 
 app = typer.Typer(add_completion=False)
 
@@ -52,25 +40,21 @@ def why(
         ),
     ],
     server: asking.ServerOption = None,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="The Pod's namespace.")
-    ] = DEFAULT_NAMESPACE,
+    namespace: live.OurNamespaceOption = None,
     lease: asking.LeaseOption = asking.LEASE,
     authority: asking.AuthorityOption = None,
     insecure: asking.InsecureOption = False,
     kubeconfig: live.KubeconfigOption = None,
+    context: live.ContextOption = None,
     output: offline.OutputOption = Output.TEXT,
 ) -> None:
     """Say why a Pod or a group waits, or what became of the Pod, as the running scheduler knows."""
-    kind, _, name = subject.rpartition("/")
-    asked = {"pod": name}
-    if kind.lower() in _GROUPS:
-        asked = {"group": _GROUPS[kind.lower()] + name}
-    elif kind not in ("", "pod", "pods", "po"):
-        namespace = kind
-    path = f"/why?{urlencode({'namespace': namespace, **asked})}"
+    where = Kubeconfig(kubeconfig, context)
+    about = asking.subject(subject, namespace or credentials.namespace(where))
+    kind = "group" if about.is_group else "pod"
+    path = f"/why?{urlencode({'namespace': about.namespace, kind: about.name})}"
     try:
-        http = asking.connect(server, lease, authority, kubeconfig, insecure=insecure)
+        http = asking.connect(server, lease, authority, where, insecure=insecure)
         answer = msgspec.json.decode(http.get(path))
     except NotFound as error:
         typer.echo(str(error), err=True)

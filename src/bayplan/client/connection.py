@@ -90,7 +90,9 @@ class Connection:
             ]
 
     @classmethod
-    def load(cls, path: str | None = None, instrument: Instrument | None = None) -> Connection:
+    def load(
+        cls, where: kubeconfig.Where = None, instrument: Instrument | None = None
+    ) -> Connection:
         """Connect as a kubeconfig file says; without one as `kubeconfig.load` finds.
 
         Every request is reported to ``instrument``.
@@ -98,7 +100,7 @@ class Connection:
         Raises:
             KubeconfigError: there are no usable credentials.
         """
-        configuration, token_file = kubeconfig.load(path)
+        configuration, token_file = kubeconfig.load(where)
         return cls(configuration, token_file, instrument=instrument)
 
     @classmethod

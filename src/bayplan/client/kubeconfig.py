@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -22,6 +22,7 @@ from bayplan.support.memory_file import MemoryFile
 DEFAULT_PATH = "~/.kube/config"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 (what is put there is in a folder of our own)
 """A folder in memory, on Linux; containers have it even where their root is read-only."""
+SERVICE_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _FILES = ("ssl_ca_cert", "cert_file", "key_file")
 
 
@@ -29,12 +30,28 @@ class KubeconfigError(Exception):
     """There are no usable credentials; the text names the file and what is wrong with it."""
 
 
-def load(path: str | None, environ: Mapping[str, str] = os.environ) -> tuple[Any, Path | None]:
+class Kubeconfig(NamedTuple):
+    """Which credentials: of a file, and of a context in it that is not the current one.
+
+    Attributes:
+        path: a kubeconfig; None takes the service account of the Pod that we run in, and outside of
+            Pods ``$KUBECONFIG`` or ``~/.kube/config``.
+        context: as of ``kubectl --context``; never the service account.
+    """
+
+    path: str | None = None
+    context: str | None = None
+
+
+Where = Kubeconfig | str | None
+"""A `Kubeconfig`, or the path of one."""
+
+
+def load(where: Where, environ: Mapping[str, str] = os.environ) -> tuple[Any, Path | None]:
     """Load credentials.
 
     Args:
-        path: a kubeconfig; None takes the service account of the Pod that we run in, and outside of
-            Pods ``$KUBECONFIG`` or ``~/.kube/config``.
+        where: the file and the context.
         environ: the environment.
 
     Returns:
@@ -44,15 +61,38 @@ def load(path: str | None, environ: Mapping[str, str] = os.environ) -> tuple[Any
     Raises:
         KubeconfigError: nothing found, or not usable.
     """
-    if path is None and environ.get("KUBERNETES_SERVICE_HOST"):
+    path, context = where if isinstance(where, Kubeconfig) else (where, None)
+    if path is None and context is None and environ.get("KUBERNETES_SERVICE_HOST"):
         return _load_in_cluster()
     paths = path or environ.get("KUBECONFIG") or DEFAULT_PATH
-    files = [Path(p).expanduser() for p in paths.split(os.pathsep) if p]
-    existing = [f for f in files if f.is_file()]
+    existing = _files(paths)
     if not existing:
         hint = "" if path else " (and this is no Pod: KUBERNETES_SERVICE_HOST is not set)"
         raise KubeconfigError(f"kubeconfig {paths}: no such file{hint}")
-    return _load_files(paths, existing)
+    return _load_files(paths, existing, context)
+
+
+def namespace(where: Where, environ: Mapping[str, str] = os.environ) -> str:
+    """The namespace of the context, as kubectl takes it where ``-n`` is not given.
+
+    ``default`` where none is named, or where there are no credentials, which `load` will say.
+    """
+    path, context = where if isinstance(where, Kubeconfig) else (where, None)
+    if path is None and context is None and environ.get("KUBERNETES_SERVICE_HOST"):
+        return SERVICE_NAMESPACE.read_text().strip() if SERVICE_NAMESPACE.is_file() else "default"
+    files = _files(path or environ.get("KUBECONFIG") or DEFAULT_PATH)
+    try:
+        documents = [(file, _read(file)) for file in files]
+        found = _named(documents, "contexts", "context", context or _current(documents))
+        named = found[0].get("namespace") if found else None
+    except (KubeconfigError, LookupError, TypeError, AttributeError):
+        return "default"
+    return named or "default"
+
+
+def _files(paths: str) -> list[Path]:
+    files = [Path(p).expanduser() for p in paths.split(os.pathsep) if p]
+    return [file for file in files if file.is_file()]
 
 
 def _load_in_cluster() -> tuple[Any, Path]:
@@ -68,7 +108,7 @@ def _load_in_cluster() -> tuple[Any, Path]:
     return configuration, Path(incluster_config.SERVICE_TOKEN_FILENAME)
 
 
-def _load_files(wanted: str, files: list[Path]) -> tuple[Any, Path | None]:
+def _load_files(wanted: str, files: list[Path], context: str | None) -> tuple[Any, Path | None]:
     documents = [(f, _read(f)) for f in files]
     from kubernetes.client import Configuration  # noqa: PLC0415
     from kubernetes.config import ConfigException, load_kube_config  # noqa: PLC0415
@@ -80,12 +120,13 @@ def _load_files(wanted: str, files: list[Path]) -> tuple[Any, Path | None]:
         with tempfile.TemporaryDirectory(dir=place) as folder:
             load_kube_config(  # type: ignore[no-untyped-call]
                 wanted,
+                context,
                 client_configuration=configuration,
                 persist_config=False,
                 temp_file_path=folder,
             )
             _keep_in_memory(configuration, folder)
-        user, home = _active_user(documents)
+        user, home = _user(documents, context or _current(documents))
     # The official loader meets unexpected YAML with whatever exception the access raises.
     except (ConfigException, LookupError, TypeError, AttributeError, ValueError, OSError) as error:
         raise KubeconfigError(f"kubeconfig {wanted}: {_sentence(error)}") from error
@@ -138,11 +179,17 @@ def _read(file: Path) -> dict[str, Any]:
     return document
 
 
-def _active_user(documents: list[tuple[Path, dict[str, Any]]]) -> tuple[dict[str, Any], Path]:
-    """The user entry of the current context, and the folder of the file with this entry."""
+def _current(documents: list[tuple[Path, dict[str, Any]]]) -> str | None:
     # The official loader lets the last file decide the context, and the first a name's meaning.
-    current = [d["current-context"] for _, d in documents if d.get("current-context")][-1:]
-    contexts = _named(documents, "contexts", "context", current[0] if current else None)
+    current = [d["current-context"] for _, d in documents if d.get("current-context")]
+    return current[-1] if current else None
+
+
+def _user(
+    documents: list[tuple[Path, dict[str, Any]]], context: str | None
+) -> tuple[dict[str, Any], Path]:
+    """The user entry of the context, and the folder of the file with this entry."""
+    contexts = _named(documents, "contexts", "context", context)
     name = contexts[0].get("user") if contexts else None
     return _named(documents, "users", "user", name) or ({}, documents[0][0].parent)
 
