@@ -19,6 +19,8 @@ from bayplan.cli.asking import Subject, subject
         ("PodGroup/bank/train", Subject("bank", "train", is_group=True)),
         ("job/train", Subject("shop", "Job/train", is_group=True)),
         ("Job/bank/train", Subject("bank", "Job/train", is_group=True)),
+        ("group/Job/train", Subject("shop", "Job/train", is_group=True)),
+        ("group/bank/Job/train", Subject("bank", "Job/train", is_group=True)),
         ("lws/serve-0", Subject("shop", "LeaderWorkerSet/serve-0", is_group=True)),
     ],
 )

@@ -493,8 +493,8 @@ def test_a_pod_of_a_group_is_explained_alone_and_with_its_group(
     arguments = ("-f", GANG, "-f", room, "--config", DEPLOYED)
     first = json.loads(bayplan("explain", *arguments, "-o", "json").stdout)[0]
     text = bayplan("explain", *arguments, "--pod", first["pod"]).stdout
-    assert "waits with the group default/gang; alone it goes to one of" in text
-    assert f"With its group it goes to {first['group']['node']}." in text
+    assert f"waits with the group default/gang: it goes to {first['group']['node']}" in text
+    assert "Alone it goes to one of" in text
 
 
 @pytest.mark.parametrize(

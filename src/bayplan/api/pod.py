@@ -376,6 +376,14 @@ class Pod:
         copy.node_name = node_name
         return copy
 
+    def off_node(self) -> Pod:
+        """A copy that is pending: without its node and what the kubelet says."""
+        copy = self._copy()
+        copy.node_name = ""
+        claims = self.status.resource_claim_statuses
+        copy.status = PodStatus(resource_claim_statuses=claims)
+        return copy
+
     def evicted(self, condition: Condition, at: datetime) -> Pod:
         """A copy as the API server will show the Pod: with ``condition``, and deleted ``at``."""
         others = (c for c in self.status.conditions if c.type != condition.type)

@@ -96,3 +96,37 @@ def label_selector(selector: LabelSelector | None) -> Predicate:
 def equals(key: str, value: str) -> Predicate:
     """Holds where the label ``key`` is there and has ``value``."""
     return lambda labels: labels.get(key) == value
+
+
+def parse(text: str) -> Predicate:
+    """The predicate of a selector as ``kubectl -l`` takes it; "" holds everywhere.
+
+    Requirements are joined by commas: ``a``, ``!a``, ``a=b``, ``a==b``, ``a!=b``, ``a in (b, c)``,
+    ``a notin (b, c)``, ``a>1``, ``a<1``.
+
+    Raises:
+        SelectorError: it is none.
+    """
+    parts = re.split(r",(?![^(]*\))", text) if text.strip() else []
+    return all_of([_parsed(part.strip()) for part in parts])
+
+
+_REQUIREMENT = re.compile(
+    r"(?P<not>!)?\s*(?P<key>[^\s!=<>(),]+)\s*"
+    r"(?:(?P<sign>==?|!=|>|<)\s*(?P<value>[^\s!=<>(),]*)"
+    r"|(?P<word>in|notin)\s*\((?P<values>[^()]*)\))?"
+)
+_OPERATORS = {"=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt"}
+_OPERATORS |= {"in": "In", "notin": "NotIn"}
+
+
+def _parsed(text: str) -> Predicate:
+    match = _REQUIREMENT.fullmatch(text)
+    if match is None or (match["not"] and (match["sign"] or match["word"])):
+        raise SelectorError(f"{text!r} is no requirement of a label selector")
+    operator = _OPERATORS.get(match["sign"] or match["word"] or "")
+    if operator is None:
+        return requirement(match["key"], "DoesNotExist" if match["not"] else "Exists", ())
+    listed = match["values"] if match["word"] else match["value"]
+    values = tuple(value.strip() for value in listed.split(","))
+    return requirement(match["key"], operator, values)

@@ -10,6 +10,7 @@
 | ``/debug/dump`` | what SIGUSR2 logs |
 | ``/why?namespace=&pod=`` | why a Pod waits, or what became of it: `bayplan.explain.why` |
 | ``/why?namespace=&group=`` | the same of a group |
+| ``/why?...&verdict=whole`` | with each node's answer, as `bayplan.explain.explanation` has it |
 | ``/plan`` | POST: what would become of Pods that are not there yet: `bayplan.explain.plan` |
 | ``/status?namespace=`` | how the process is, and what waits: `bayplan.app.status` |
 | ``/bays?namespace=`` | nodes, Pods and Queues as columns: `bayplan.view.columns` |
@@ -215,9 +216,13 @@ class _Answers:
             what = f"{wanted.verb} pods{pod and '/'}{pod} in the namespace {namespace}"
             return text(403, f"forbidden: may not {what}")
         core, names = self._core, request.may(Attributes("list", "nodes"))
+        whole = query.get("verdict", "") == "whole"
+        if whole and not names:
+            return text(403, "forbidden: may not list nodes; why answers without their names")
 
         def answered() -> dict[str, Any] | None:
-            who = Why(core.world, core.profiles, core.placers, core.records, names=names)
+            parts = core.world, core.profiles, core.placers, core.records
+            who = Why(*parts, names=names, whole=whole)
             return who.of_pod(namespace, pod) if pod else who.of_group(namespace, group)
 
         answer = self._asked(answered, names=names)

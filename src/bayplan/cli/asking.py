@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from bayplan.api.kinds import JOB, JOB_SET, LEADER_WORKER_SET
+from bayplan.cache.inferred_groups import OWNERS
 from bayplan.client import forward
 from bayplan.client import kubeconfig as credentials
 from bayplan.client.connection import Connection
@@ -44,7 +45,7 @@ InsecureOption = Annotated[
     ),
 ]
 
-_PODS = ("", "pod", "pods", "po")
+_PODS = ("pod", "pods", "po")
 _GROUPS = {
     "podgroup": "",
     "podgroups": "",
@@ -74,15 +75,19 @@ class Subject(NamedTuple):
 def subject(text: str, namespace: str) -> Subject:
     """What ``text`` is about: ``web``, ``pod/web``, ``podgroup/train``, ``job/train``.
 
-    So kubectl has it; ``shop/web`` and ``job/shop/train`` with a namespace are understood, too.
+    With a namespace: ``shop/web``, ``job/shop/train``, ``group/shop/Job/train``.
     """
-    kind, _, name = text.rpartition("/")
-    first, slash, second = kind.partition("/")
-    if slash:
-        kind, namespace = first, second
-    if kind.lower() in _GROUPS:
-        return Subject(namespace, _GROUPS[kind.lower()] + name, is_group=True)
-    return Subject(namespace if kind.lower() in _PODS else kind, name, is_group=False)
+    kind, *rest = text.split("/")
+    if not rest:
+        return Subject(namespace, kind, is_group=False)
+    before, name = rest[:-1], rest[-1]
+    if kind.lower() not in _GROUPS:
+        given = before if kind.lower() in _PODS else [kind]
+        return Subject("/".join(given) or namespace, name, is_group=False)
+    owner = _GROUPS[kind.lower()]
+    if not owner and before and before[-1] in OWNERS:
+        owner = f"{before.pop()}/"
+    return Subject("/".join(before) or namespace, owner + name, is_group=True)
 
 
 def connect(

@@ -1,25 +1,34 @@
-"""``bayplan explain``: why each pending Pod goes where it goes, or nowhere.
+"""``bayplan explain``: why each pending Pod goes where it goes, or nowhere, node by node.
 
-It reads files, or the running cluster; whatever it reads, it changes nothing.
+Of files it judges by the configuration that it is given. Of a running cluster the running scheduler
+answers (`bayplan.explain.why`), by its configuration, plugins and state; with ``--config`` Pods are
+judged here, from what the API server has. It changes nothing.
 
-``bayplan explain group NAME`` says it of a group of Pods: its plan, or why there is none.
+``bayplan explain podgroup/NAME`` says it of a group of Pods: its plan, or why there is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from enum import StrEnum
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from bayplan.api.kinds import POD
 from bayplan.api.pod import Pod
+from bayplan.api.selectors import Predicate, SelectorError, parse
 from bayplan.app.assembly import Core
-from bayplan.cache.inferred_groups import OWNERS
-from bayplan.cli import live, offline, plugins
-from bayplan.cli.explain_text import print_group, print_verdict
+from bayplan.cli import asking, explain_live, live, offline, plugins
+from bayplan.cli.asking import Subject
+from bayplan.cli.explain_text import print_group, print_verdicts
 from bayplan.cli.offline import Output
+from bayplan.client import kubeconfig as credentials
+from bayplan.client.connection import Connection
+from bayplan.client.errors import ApiError, Forbidden
+from bayplan.client.http import Http
+from bayplan.client.kubeconfig import Kubeconfig, KubeconfigError
 from bayplan.explain.explanation import explain as explain_pod
 from bayplan.explain.group import GroupExplainer
 from bayplan.simulation import ClusterFileError, LoadedCluster
@@ -28,29 +37,27 @@ from bayplan.simulation.offline import judged
 
 Verdict = dict[str, Any]
 
+UNKNOWN = 1
+"""Exit code: the scheduler has never seen what was asked about."""
+
 app = typer.Typer(add_completion=False)
-
-
-class Subject(StrEnum):
-    """What else than Pods can be explained."""
-
-    GROUP = "group"
 
 
 @app.command()
 def explain(
     file: offline.FileOrClusterOption = None,
     subject: Annotated[
-        Subject | None,
-        typer.Argument(help="group: explain a group of Pods instead of Pods.", show_default=False),
+        str | None,
+        typer.Argument(
+            metavar="POD|KIND/NAME",
+            help="A Pod: NAME or pod/NAME. A group: podgroup/NAME; of one without a PodGroup "
+            "job/NAME, jobset/NAME, leaderworkerset/NAME-INDEX. Without it all pending Pods.",
+            show_default=False,
+        ),
     ] = None,
     name: Annotated[
         str | None,
-        typer.Argument(
-            help="Of the group: namespace/name, or a name in the namespace of -n; of one without a "
-            "PodGroup: namespace/KIND/name or KIND/name, such as Job/train.",
-            show_default=False,
-        ),
+        typer.Argument(help="The name, after a kind alone: group train.", show_default=False),
     ] = None,
     config: plugins.ConfigOption = None,
     pod: Annotated[
@@ -60,74 +67,174 @@ def explain(
             "is judged as if it were pending."
         ),
     ] = None,
-    namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="Only Pods of this namespace; of files, also the namespace of objects that name "
+            "none. Without it all Pods of files, and in a cluster those of the kubeconfig's "
+            "context.",
+        ),
+    ] = None,
+    everywhere: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="Pods of all namespaces.")
+    ] = False,
+    selector: Annotated[
+        str, typer.Option("--selector", "-l", help="Only Pods with these labels, as kubectl -l.")
+    ] = "",
     plugin_dir: plugins.PluginDirOption = None,
     feature_gates: plugins.FeatureGatesOption = None,
     output: offline.OutputOption = Output.TEXT,
     top: Annotated[
         int, typer.Option(min=1, help="As text: how many nodes to show with their scores.")
     ] = 5,
+    server: asking.ServerOption = None,
+    lease: asking.LeaseOption = asking.LEASE,
+    authority: asking.AuthorityOption = None,
+    insecure: asking.InsecureOption = False,
     kubeconfig: live.KubeconfigOption = None,
+    context: live.ContextOption = None,
 ) -> None:
     """Say why each pending Pod goes where it goes, or nowhere.
 
-    Each is judged on the cluster as the files give it, or as the API server
-    has it now. With --config, Pods are judged by the profile that they ask
-    for, without it all of them by the default profile.
+    Each is judged on the cluster as the files give it, or by the running
+    scheduler. With --config, Pods are judged here by the profile that they
+    ask for; files without it all by the default profile.
     """
-    only = _key(pod, namespace)
-
-    def load() -> tuple[LoadedCluster, Core]:
-        return offline.load(file, config, plugin_dir, namespace, only, feature_gates, kubeconfig)
-
-    if subject is not None:
-        _explain_group(load, _key(name, namespace), output)
+    where = Kubeconfig(kubeconfig, context)
+    ours = namespace
+    if file is None and namespace is None and not everywhere:
+        ours = credentials.namespace(where)
+    if everywhere:
+        ours = None
+    about = _about(subject, name, pod, namespace or ours or DEFAULT_NAMESPACE)
+    if file is None and not (config or plugin_dir or feature_gates):
+        with _answering():
+            parts = server, lease, authority, where
+            scheduler = asking.connect(*parts, insecure=insecure)
+            if about is None:
+                api_server = Http(Connection.load(where))
+                subjects = list(explain_live.pending(api_server, ours or "", selector))
+            else:
+                subjects = [(about, "")]
+            answers = [explain_live.verdict(scheduler, one) for one, _ in subjects]
+            owners = {one.key: owner for one, owner in subjects}
+        verdicts = [answer for answer in answers if answer is not None]
+        if about is not None and not verdicts:
+            typer.echo(f"the scheduler knows no {'group' if about.is_group else 'Pod'} {about.key}")
+            raise typer.Exit(UNKNOWN)
+        _print(verdicts, output, top, about, owners)
         return
+    matches = _matching(selector)
+    if file is None:
+        typer.echo(JUDGED_HERE, err=True)
     with offline.reporting():
-        cluster, core = load()
-        verdicts = _explain(cluster, core, only, details=output is Output.TEXT)
+        only = about.key if about is not None and not about.is_group else None
+        cluster, core = offline.load(
+            file, config, plugin_dir, namespace or DEFAULT_NAMESPACE, only, feature_gates, where
+        )
+        if about is not None and about.is_group:
+            verdicts = [_of_group(cluster, core, about.key)]
+        else:
+            verdicts = _explain(
+                cluster,
+                core,
+                only,
+                lambda p: ours in (None, p.namespace) and matches(p.labels),
+                details=output is Output.TEXT,
+            )
     offline.print_notes(cluster)
-    if output is Output.TEXT:
-        console = offline.console()
-        for verdict in verdicts:
-            print_verdict(console, verdict, top)
-        if not verdicts:
-            console.print("There is no pending Pod.")
-    else:
-        offline.print_data(verdicts, output)
+    owners = {pod.key: _owner(pod) for pod in cluster.pending}
+    _print(verdicts, output, top, about, owners, sure=file is not None)
     offline.end(cluster, verdicts)
 
 
-def _explain_group(
-    load: Callable[[], tuple[LoadedCluster, Core]], key: str | None, output: Output
-) -> None:
-    if key is None:
+JUDGED_HERE = (
+    "judged here, from the API server's objects: what only the running scheduler knows (who waits "
+    "in Permit or backs off, what plugins remember) is left out; without --config it is asked"
+)
+
+
+def _about(
+    subject: str | None, name: str | None, pod: str | None, namespace: str
+) -> Subject | None:
+    """What is asked about; None for all Pods."""
+    if pod is not None:
+        return asking.subject(pod, namespace)
+    if subject is None:
+        return None
+    if subject == "group" and name is None:
         raise typer.BadParameter("explain group needs the name of a group", param_hint="NAME")
-    with offline.reporting():
-        cluster, core = load()
-        verdict = _explainer(core).of_group(key, cluster.objects[POD])
-        if verdict is None:
-            raise ClusterFileError(f"there is no Pod of a group {key}")
-    offline.print_notes(cluster)
-    if output is Output.TEXT:
-        print_group(offline.console(), verdict)
+    return asking.subject(subject if name is None else f"{subject}/{name}", namespace)
+
+
+def _matching(selector: str) -> Predicate:
+    try:
+        return parse(selector)
+    except SelectorError as error:
+        raise typer.BadParameter(str(error), param_hint="-l") from None
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    """Around questions to the scheduler: what went wrong ends the command with 2."""
+    try:
+        yield
+    except Forbidden as error:
+        plugins.unusable(f"{error}; bayplan why names what you may see")
+    except (ApiError, KubeconfigError, msgspec.DecodeError) as error:
+        here = "with --config FILE Pods are judged here, by that configuration"
+        plugins.unusable(f"the running scheduler cannot be asked: {error}; {here}")
+
+
+def _print(
+    verdicts: list[Verdict],
+    output: Output,
+    top: int,
+    about: Subject | None,
+    owners: dict[str, str],
+    *,
+    sure: bool = True,
+) -> None:
+    is_group = about is not None and about.is_group
+    if output is not Output.TEXT:
+        for verdict in verdicts:
+            verdict.pop("details", None)
+        offline.print_data(verdicts[0] if is_group else verdicts, output)
+        return
+    console = offline.console()
+    if is_group:
+        print_group(console, verdicts[0])
+    elif verdicts:
+        print_verdicts(console, verdicts, top, owners=owners, sure=sure)
     else:
-        offline.print_data(verdict, output)
-    offline.end(cluster, [verdict])
+        console.print("There is no pending Pod.")
+
+
+def _of_group(cluster: LoadedCluster, core: Core, key: str) -> Verdict:
+    verdict = _explainer(core).of_group(key, cluster.objects[POD])
+    if verdict is None:
+        raise ClusterFileError(f"there is no Pod of a group {key}")
+    return verdict
+
+
+def _owner(pod: Pod) -> str:
+    kind, name = pod.controller
+    return f"{kind.rpartition('/')[2]} {name}" if name else ""
 
 
 def _explainer(core: Core) -> GroupExplainer:
     return GroupExplainer(core.profiles, core.world, core.placers)
 
 
-def _key(name: str | None, namespace: str) -> str | None:
-    """With the namespace, which the kind of an inferred group is not."""
-    has_none = name is not None and ("/" not in name or name.partition("/")[0] in OWNERS)
-    return f"{namespace}/{name}" if name and has_none else name
-
-
 def _explain(
-    cluster: LoadedCluster, core: Core, only: str | None, *, details: bool = False
+    cluster: LoadedCluster,
+    core: Core,
+    only: str | None,
+    matches: Callable[[Pod], bool],
+    *,
+    details: bool,
 ) -> list[Verdict]:
     groups = _explainer(core)
 
@@ -139,7 +246,7 @@ def _explain(
         return verdict
 
     if only is None:
-        return [verdict_on(pod) for pod in judged(cluster, core)]
+        return [verdict_on(pod) for pod in judged(cluster, core) if matches(pod)]
     verdict = verdict_on(_named(cluster, core, only))
     return [{**verdict, "runsOn": cluster.runs_on}] if cluster.runs_on else [verdict]
 

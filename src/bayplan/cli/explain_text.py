@@ -3,41 +3,107 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from typing import Any
 
+import msgspec
 from rich.console import Console
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from bayplan.cli.why import lines
+
 Verdict = dict[str, Any]
 
 NAMES_SHOWN = 6
+NARROW_NAMES = 2
+INDENT = 2
 
 
-def print_verdict(console: Console, verdict: Verdict, top: int) -> None:
-    """Print one explanation; ``top`` is how many nodes are shown with their scores."""
-    pod = Text(verdict["pod"], style="bold")
-    best = verdict.get("best")
-    if node := verdict.get("runsOn"):
-        pod += Text(f" (runs on {node}; judged as if it were pending)", style="dim")
-    if group := verdict.get("group", {}):
-        pod += Text(f" waits with the group {group['name']}; alone it")
-    console.print(pod + Text(_outcome(verdict), style="green" if best else "yellow"))
+def print_verdicts(
+    console: Console,
+    verdicts: Iterable[Verdict],
+    top: int,
+    *,
+    owners: Mapping[str, str],
+    sure: bool = True,
+) -> None:
+    """Print explanations, equal ones of the same owner once.
+
+    Args:
+        console: where to.
+        verdicts: as `bayplan.explain.explanation` makes each.
+        top: how many nodes are shown with their scores.
+        owners: by ``namespace/name``, whose Pod it is: kind and name.
+        sure: whether all is known that decides; else a Pod only might go there.
+    """
+    for alike in grouped(verdicts, owners):
+        first, *others = alike
+        owner = owners.get(first["pod"], "")
+        more = f" and {len(others)} more" + (f" of {owner}" if owner else "") if others else ""
+        _print_verdict(console, first, top, more, sure=sure)
+
+
+def grouped(verdicts: Iterable[Verdict], owners: Mapping[str, str]) -> list[list[Verdict]]:
+    """Explanations by equal outcome and owner, in the order of the first of each."""
+    alike: dict[bytes, list[Verdict]] = {}
+    for verdict in verdicts:
+        running = verdict.get("running", {})
+        said = running.get("state"), running.get("last", {}).get("message")
+        rest = {key: value for key, value in verdict.items() if key not in ("pod", "running")}
+        outcome = msgspec.json.encode((owners.get(verdict["pod"]), said, rest))
+        alike.setdefault(sha256(outcome).digest(), []).append(verdict)
+    return list(alike.values())
+
+
+def _print_verdict(
+    console: Console, verdict: Verdict, top: int, more: str = "", *, sure: bool
+) -> None:
+    console.print(_headline(verdict, more, sure=sure))
+    running = verdict.get("running", {})
+    group = verdict.get("group", {})
+    if group:
+        _indented(console, Text(f"Alone it{_outcome(verdict)}."))
     preemption = _preemption(verdict.get("postFilter", {}))
-    for line in (_with_group(group), verdict.get("message"), preemption):
+    for line in (*lines(running), verdict.get("message"), preemption):
         if line:
             _indented(console, Text(line))
     if "scores" in verdict:
-        _indented(console, _scores(verdict, top))
-        if (more := len(verdict["totals"]) - top) > 0:
-            _indented(console, Text(f"... and {more} more nodes that fit", style="dim"))
-    rejected = _rejections(verdict.get("nodes", {}))
+        _indented(console, _scores(console, verdict, top))
+        if (left := len(verdict["totals"]) - top) > 0:
+            _indented(console, Text(f"... and {left} more nodes that fit", style="dim"))
+    rejected = _rejections(console, verdict.get("nodes", {}))
     if rejected.row_count:
         _indented(console, rejected)
     for line in verdict.get("details", ()):
         _indented(console, Text(line))
     console.print()
+
+
+def _headline(verdict: Verdict, more: str, *, sure: bool) -> Text:
+    """Green where the Pod goes to a node as soon as it is tried."""
+    pod = Text(f"{verdict['pod']}{more}", style="bold")
+    running = verdict.get("running", {})
+    if node := verdict.get("runsOn"):
+        pod += Text(f" (runs on {node}; judged as if it were pending)", style="dim")
+    elif running and (running["state"] != "Pending" or running["sentence"].endswith("leave.")):
+        return Text(running["sentence"], style="yellow")
+    if group := verdict.get("group"):
+        style = "green" if "node" in group and sure else "yellow"
+        return pod + Text(f" waits with the group {group['name']}: {_with_group(group)}", style)
+    if "group" in running:
+        return Text(running["sentence"], style="yellow")
+    fits = "best" in verdict
+    turn = ""
+    if fits and (queue := running.get("queue")):
+        backoff = queue.get("backoffSeconds")
+        turn = f" when its backoff of {backoff:g} s ends" if backoff else " when its turn comes"
+    outcome = _outcome(verdict)
+    if fits and not sure:
+        outcome = outcome.replace(" goes to", " would go to", 1)
+    return pod + Text(f"{outcome}{turn}", style="green" if fits and sure else "yellow")
 
 
 def print_group(console: Console, verdict: Verdict) -> None:
@@ -79,16 +145,14 @@ def _print_slices(console: Console, name: str, part: Mapping[str, Any]) -> None:
 
 
 def _with_group(group: Mapping[str, Any]) -> str:
-    """What becomes of a Pod together with its group; all else is about the Pod alone."""
-    if not group:
-        return ""
+    """What becomes of a Pod together with its group."""
     if "node" in group:
-        return f"With its group it goes to {group['node']}."
-    return group.get("message") or "Its group is placed without it."
+        return f"it goes to {group['node']}"
+    return group.get("message") or "the group is placed without it"
 
 
 def _indented(console: Console, what: Any) -> None:
-    console.print(Padding(what, (0, 0, 0, 2), expand=False))
+    console.print(Padding(what, (0, 0, 0, INDENT), expand=False))
 
 
 def _outcome(verdict: Verdict) -> str:
@@ -119,38 +183,61 @@ def _preemption(told: Mapping[str, Any]) -> str:
     return text
 
 
-def _scores(verdict: Verdict, top: int) -> Table:
+def _scores(console: Console, verdict: Verdict, top: int) -> Table:
+    """A column for each plugin that gives points; in a narrow place a line for each node."""
     totals: dict[str, int] = verdict["totals"]
     scores: dict[str, dict[str, int]] = verdict["scores"]
     names = sorted(totals, key=lambda name: (-totals[name], name))
     plugins = list(dict.fromkeys(plugin for name in names for plugin in scores[name]))
-    table = Table("node", box=None, pad_edge=False, header_style="dim")
+    plugins = [plugin for plugin in plugins if any(scores[name].get(plugin) for name in names)]
+    columns = _table("node")
     for plugin in (*plugins, "total"):
-        table.add_column(plugin, justify="right", overflow="fold")
+        columns.add_column(plugin, justify="right", overflow="fold")
+    folded = _table("node")
+    folded.add_column("total", justify="right")
+    folded.add_column("of which")
     for name in names[:top]:
-        parts = [str(scores[name].get(plugin, "")) for plugin in plugins]
+        parts = {plugin: scores[name].get(plugin, "") for plugin in plugins}
         style = "green" if name in verdict.get("best", ()) else ""
-        table.add_row(name, *parts, str(totals[name]), style=style)
-    return table
+        columns.add_row(name, *map(str, parts.values()), str(totals[name]), style=style)
+        said = ", ".join(f"{plugin} {score}" for plugin, score in parts.items() if score)
+        folded.add_row(name, str(totals[name]), said, style=style)
+    return columns if _fits(console, columns) else folded
 
 
-def _rejections(nodes: Mapping[str, Verdict]) -> Table:
+def _rejections(console: Console, nodes: Mapping[str, Verdict]) -> Table:
+    """By status, how many nodes and some of these; in a narrow place without the code."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for name, status in nodes.items():
         if status["code"] != "Success":
             reasons = ", ".join(status.get("reasons", []))
             key = (status.get("plugin", ""), reasons, status["code"])
             groups.setdefault(key, []).append(name)
-    table = Table(
-        "rejected", "by", "because", "code", "nodes", box=None, pad_edge=False, header_style="dim"
-    )
-    for (plugin, reasons, code), names in sorted(groups.items(), key=lambda g: (-len(g[1]), g[0])):
+    rows = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    table = _table("rejected", "by", "because", "code", "nodes")
+    for (plugin, reasons, code), names in rows:
         table.add_row(str(len(names)), plugin, reasons, code, some(names))
-    return table
+    if _fits(console, table):
+        return table
+    narrow = _table("rejected")
+    narrow.add_column("by", no_wrap=True)
+    for title in ("because", "nodes"):
+        narrow.add_column(title, overflow="fold")
+    for (plugin, reasons, _), names in rows:
+        narrow.add_row(str(len(names)), plugin, reasons, some(names, NARROW_NAMES))
+    return narrow
 
 
-def some(names: Iterable[str]) -> str:
+def _table(*titles: str) -> Table:
+    return Table(*titles, box=None, pad_edge=False, header_style="dim")
+
+
+def _fits(console: Console, table: Table) -> bool:
+    return Measurement.get(console, console.options, table).maximum < console.width - INDENT
+
+
+def some(names: Iterable[str], most: int = NAMES_SHOWN) -> str:
     """A few of ``names``, and how many more there are."""
     listed = list(names)
-    more = len(listed) - NAMES_SHOWN
-    return ", ".join(listed[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(listed) - most
+    return ", ".join(listed[:most]) + (f" and {more} more" if more > 0 else "")

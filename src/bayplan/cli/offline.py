@@ -17,6 +17,7 @@ from bayplan.support import logs
 from bayplan.app.assembly import Core
 from bayplan.app.sources import Sources
 from bayplan.cli import live, plugins
+from bayplan.client.kubeconfig import Where
 from bayplan.config import ConfigError
 from bayplan.config.args import LoadArgs
 from bayplan.simulation import (
@@ -77,7 +78,7 @@ def load(
     namespace: str = DEFAULT_NAMESPACE,
     as_pending: str | None = None,
     feature_gates: Iterable[str] | None = None,
-    kubeconfig: str | None = None,
+    kubeconfig: Where = None,
     losing: tuple[str, str] | None = None,
 ) -> tuple[LoadedCluster, Core]:
     """The cluster in the files, or the running cluster where there are none, loaded into a core.

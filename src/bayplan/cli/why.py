@@ -69,20 +69,23 @@ def why(
 
 def _print(console: Console, answer: dict[str, Any]) -> None:
     console.print(answer["sentence"], style="bold")
-    for line in _lines(answer):
+    for line in lines(answer):
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
     now = answer.get("now", {})
     if answer["kind"] == "GroupAnswer":
         tables = [_plan(now)]
     else:
-        tables = [_rejected(now), _best(now), _almost(now), _tenant(answer.get("tenant", {}))]
+        tables = [_rejected(now, "rejected", "rejected by"), _best(now)]
+        tables += [_rejected(now, "single", "only rejected by"), _almost(now)]
+        tables.append(_tenant(answer.get("tenant", {})))
     for table in tables:
         if table.row_count:
             console.print()
             console.print(Padding(table, (0, 0, 0, 2), expand=False))
 
 
-def _lines(answer: dict[str, Any]) -> Iterator[str]:
+def lines(answer: dict[str, Any]) -> Iterator[str]:
+    """What is known beside the sentence and what is decided now."""
     yield from asking.standby(answer)
     if last := answer.get("last"):
         node = f" on {last['node']}" if "node" in last else ""
@@ -95,11 +98,13 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
         parts += [f"backoff {queue['backoffSeconds']:g} s"] if "backoffSeconds" in queue else []
         parts += [f"rejected by {', '.join(queue['rejectedBy'])}"] if "rejectedBy" in queue else []
         yield ", ".join(parts)
-    group = answer if answer["kind"] == "GroupAnswer" else answer.get("group")
+    group = answer if isinstance(answer.get("group"), str) else answer.get("group")
     if group and "waiting" in group:
         of = f" of {group['minimum']} needed" if "minimum" in group else ""
         name = "" if group is answer else f"group {group['name']}: "
         yield f"{name}{group['waiting']} wait, {group['placed']} placed{of}"
+    if change := answer.get("changed"):
+        yield change
     now = answer.get("now", {})
     if eviction := now.get("eviction"):
         named = ", ".join(eviction.get("victimsPods", ()))
@@ -118,9 +123,9 @@ def _plan(now: dict[str, Any]) -> Table:
     return table
 
 
-def _rejected(now: dict[str, Any]) -> Table:
-    table = _table("nodes", "rejected by", "because", "such as")
-    for one in now.get("rejected", ()):
+def _rejected(now: dict[str, Any], part: str, title: str) -> Table:
+    table = _table("nodes", title, "because", "such as")
+    for one in now.get(part, ()):
         some = ", ".join(one.get("some", ())[:3])
         table.add_row(str(one["nodes"]), one["plugin"], ", ".join(one["reasons"]), some)
     return table

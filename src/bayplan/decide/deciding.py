@@ -41,8 +41,9 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
         state: the notes of its plugins.
         pod: the Pod.
         placement: the node; None where none fits.
-        member: the Pod on that node, assumed and reserved; None where it was rejected.
-        rejection: why there is no member; None where there is one.
+        member: the Pod on that node, assumed and reserved; None where it was rejected, or Reserve
+            was not asked.
+        rejection: why the Pod gets no node, or not that one; None where it gets it.
         effects: what is to be done when the decision is applied, in order.
         keep: has the Pod stay on its node when the ``with`` block ends.
         searched_at: when the search had ended, as `time.perf_counter` says it.
@@ -81,10 +82,13 @@ class deciding:  # noqa: N801 - read as a function, in a with statement
         acting: whether PostFilter plugins are asked that act by themselves (`Plugin.pure`). So it
             is in the scheduling cycle; a question leaves them out.
         detailed: whether `Decision.detail` is wanted.
+        commits: whether Reserve and Permit plugins are asked about the node. Not of a Pod that runs
+            and is judged as if it were pending: plugins would give back what the Pod holds.
     """
 
     __slots__ = (
         "_acting",
+        "_commits",
         "_detailed",
         "_framework",
         "_kept",
@@ -103,9 +107,10 @@ class deciding:  # noqa: N801 - read as a function, in a with statement
         *,
         acting: bool = False,
         detailed: bool = False,
+        commits: bool = True,
     ) -> None:
         self._placers, self._framework, self._pod = placers, framework, pod
-        self._acting, self._detailed = acting, detailed
+        self._acting, self._detailed, self._commits = acting, detailed, commits
         self._member: Member | None = None
         self._nominated = placers.nominator.nominated_node(pod.uid)
         self._sample_start = placers.selector.sampler.start
@@ -124,8 +129,10 @@ class deciding:  # noqa: N801 - read as a function, in a with statement
         if isinstance(outcome, Rejection):
             return Decision(state, pod, None, None, outcome, state.effects, self._keep, searched_at)
         detail = _detail(framework, state, pod, outcome) if self._detailed else None
-        taken = placers.commit.run(Choice(framework, state, pod, outcome.node_name))
-        member, rejection = (None, taken) if isinstance(taken, Rejection) else (taken, None)
+        member = rejection = None
+        if self._commits:
+            taken = placers.commit.run(Choice(framework, state, pod, outcome.node_name))
+            member, rejection = (None, taken) if isinstance(taken, Rejection) else (taken, None)
         self._member = member
         return Decision(
             state,

@@ -133,6 +133,11 @@ class Diagnosis(NodeStatuses):
                     groups.append((stage.status(self.state, self._pod, code), rows))
         return groups
 
+    @property
+    def filtered(self) -> BoolArray:
+        """(n,) the nodes whose status is that of Filter plugins."""
+        return self._overrides < 0
+
     def rows_with(self, unresolvable: bool) -> IntArray:
         """Rows rejected with UnschedulableAndUnresolvable, or those rejected otherwise."""
         picked = [
@@ -171,3 +176,29 @@ class Diagnosis(NodeStatuses):
             if counts:
                 text += f" {', '.join(sorted(f'{n} {r}' for r, n in counts.items()))}."
         return f"{text} {self.post_filter_message}" if self.post_filter_message else text
+
+
+class SingleMisses(Diagnosis):
+    """The nodes that one Filter plugin alone rejects: every plugin is asked about all nodes.
+
+    Nodes whose status no Filter plugin gave in ``diagnosis`` are left out.
+    """
+
+    def __init__(self, diagnosis: Diagnosis, pod: Pod) -> None:
+        super().__init__(diagnosis.nodes, diagnosis.state, pod)
+        self.fits &= diagnosis.filtered
+        self._among = self.fits.copy()
+        self._rejections: IntArray = np.zeros(len(self.nodes), np.int64)
+
+    def run(self, stage: FilterStage, codes: Integers) -> None:
+        """The next Filter plugin answered ``codes``."""
+        self._rejections += codes != 0
+        self.fits = self._among & (self._rejections < 2)
+        super().run(stage, codes)
+        self.fits = self._among.copy()
+
+    def groups(self) -> list[tuple[Status, IntArray]]:
+        """See `Diagnosis`."""
+        once = self._rejections == 1
+        groups = [(status, rows[once[rows]]) for status, rows in super().groups()]
+        return [(status, rows) for status, rows in groups if len(rows)]

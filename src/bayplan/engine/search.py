@@ -42,7 +42,7 @@ from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
 from bayplan.config.points import Point
 from bayplan.engine.capacity import CapacityCache
-from bayplan.engine.diagnosis import NOT_LOOKED_AT, Diagnosis
+from bayplan.engine.diagnosis import NOT_LOOKED_AT, Diagnosis, SingleMisses
 from bayplan.engine.faults import AttemptFault
 from bayplan.engine.pre_filter import PreFilterOutcome
 from bayplan.engine.profile_plugins import ProfilePlugins
@@ -238,6 +238,12 @@ class NodeSearch:
                 self._nominated_row(state, pod, outcome)
             reserved = self._reserved(state, pod)
         return self._diagnosis(state, pod, outcome, reserved), outcome.status
+
+    def misses(self, diagnosis: Diagnosis, pod: Pod) -> list[tuple[Status, IntArray]]:
+        """By status, the rows that one Filter plugin alone rejects."""
+        alone = SingleMisses(diagnosis, pod)
+        self.what_if.run_filters(diagnosis.state, pod, self._nodes, alone)
+        return alone.groups()
 
     def _explained(
         self, state: CycleState, pod: Pod, outcome: PreFilterOutcome

@@ -34,11 +34,18 @@ _BEST_EXPLAINED = 5
 """Of so many nodes, Score plugins explain their figures."""
 
 
-def explain(framework: Framework, placers: Placers, pod: Pod, *, details: bool = False) -> Verdict:
+def explain(
+    framework: Framework,
+    placers: Placers,
+    pod: Pod,
+    *,
+    details: bool = False,
+    commits: bool = True,
+) -> Verdict:
     """Why ``pod`` goes where it goes, or nowhere.
 
     With ``details``, what Filter plugins can say of the nodes that they reject, and Score plugins
-    of the best nodes, for people.
+    of the best nodes, for people. ``commits`` as of `deciding`.
     """
     verdict: Verdict = {"pod": pod.key}
     gate = gate_status(framework, pod)
@@ -48,7 +55,7 @@ def explain(framework: Framework, placers: Placers, pod: Pod, *, details: bool =
     if pod.deleted is not None:
         verdict["message"] = skip_note(pod)
         return verdict
-    with deciding(placers, framework, pod, detailed=True) as decision:
+    with deciding(placers, framework, pod, detailed=True, commits=commits) as decision:
         pass
     rejection, diagnosis = decision.rejection, None
     if decision.placement is not None and decision.detail is not None:

@@ -26,8 +26,9 @@ from bayplan.decide.deciding import deciding
 from bayplan.decide.group import deciding_group
 from bayplan.explain.explanation import eviction, gate_status
 from bayplan.explain.group import outcome
+from bayplan.explain.judgement import NEAREST
 from bayplan.explain.names import Names
-from bayplan.explain.why import API_VERSION, NEAREST, Answer
+from bayplan.explain.why import API_VERSION, Answer
 from bayplan.groups.placers import Placers
 from bayplan.profiles import Profiles
 from bayplan.queue.queued_group import QueuedGroup

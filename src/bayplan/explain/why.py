@@ -11,22 +11,19 @@ namespaces. All of it runs on the scheduling thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-
-from bayplan.api import quantity
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.cache.requests import pod_requests
-from bayplan.decide.deciding import Decision, deciding
-from bayplan.engine.diagnosis import Diagnosis
+from bayplan.decide.deciding import deciding
 from bayplan.engine.faults import PLUGIN_TIMEOUT
-from bayplan.explain.explanation import eviction, gate_status
+from bayplan.explain.explanation import eviction, explain, gate_status
 from bayplan.explain.group import GroupExplainer
+from bayplan.explain.judgement import NEAREST, changed, judgement, of_verdict
 from bayplan.explain.names import Names
+from bayplan.explain.sentences import sentence, sentence_of_group
 from bayplan.groups.placers import Placers
 from bayplan.profiles import Profiles
 from bayplan.queue.queued_group import QueuedGroup
@@ -39,9 +36,6 @@ from bayplan.world import World
 Answer = dict[str, Any]
 
 API_VERSION = "view.bayplan.dev/v1alpha1"
-NEAREST = 5
-"""Nodes that are named with their scores, and almost-fits."""
-FIT = "NodeResourcesFit"
 MOST_PLANNED = 500
 """Pods of a group that is planned for an answer: some 50 ms."""
 
@@ -55,6 +49,8 @@ class Why:
         placers: the scheduler's.
         records: what came of the last attempts.
         names: whether nodes, and Pods of other namespaces, may be named.
+        whole: whether the decision as of now is wanted with each node's answer, as the ``verdict``
+            that `bayplan.explain.explanation` makes, in place of ``now``. Only with ``names``.
     """
 
     def __init__(
@@ -65,9 +61,10 @@ class Why:
         records: Records,
         *,
         names: bool,
+        whole: bool = False,
     ) -> None:
         self._world, self._profiles, self._placers = world, profiles, placers
-        self._records, self._names = records, names
+        self._records, self._names, self._whole = records, names, whole
         self._groups = GroupExplainer(profiles, world, placers)
 
     def of_pod(self, namespace: str, name: str) -> Answer | None:
@@ -88,6 +85,7 @@ class Why:
             answer |= {"state": "NotOurs", "scheduler": pod.spec.scheduler_name}
         else:
             answer |= self._pending(pod)
+        answer["changed"] = changed(answer)
         return self._finished(answer, namespace, sentence)
 
     def of_group(self, namespace: str, name: str) -> Answer | None:
@@ -108,6 +106,8 @@ class Why:
             if verdict is None:
                 return None
             answer |= {"placed": len(verdict.get("running", ()))}
+            if self._whole:
+                answer["verdict"] = verdict
             answer["now"] = self._planned(verdict, namespace)
         return self._finished(answer, namespace, sentence_of_group)
 
@@ -150,12 +150,16 @@ class Why:
             plugins = waiting.pending_plugins()
             answer["state"] = "WaitsInPermit"
             answer["permit"] = {"plugins": plugins, "secondsLeft": round(seconds, 1)}
+        elif pod.node_name and pod.spec.scheduler_name in self._profiles:
+            with self._world.cache.trial():
+                self._world.cache.remove(pod.uid)
+                # Reserve is not asked: the Pod holds what it reserved.
+                answer |= self._judged(pod.off_node(), commits=False)
         return answer
 
     # A Pod without a node
 
     def _pending(self, pod: Pod) -> Answer:
-        framework = self._profiles[pod.spec.scheduler_name]
         answer: Answer = {"state": "Pending", "tenant": self._tenant(pod)}
         queued = self._world.queue.get(pod.uid)
         if queued is not None:
@@ -163,10 +167,6 @@ class Why:
         entry = self._world.queue.groups.entry_of_pod(pod)
         if entry is not None and pod.uid in entry.members:
             answer["group"] = {"name": entry.key} | self._group(entry)
-            if len(entry.members) <= MOST_PLANNED:
-                planned = self._groups.of_pod(pod)
-                seen = ("node", "message") if self._names else ("message",)
-                answer["now"] = {part: planned[part] for part in seen if part in planned}
         nominated = self._world.nominator.nominated_node(pod.uid)
         if nominated:
             answer["nominated"] = self._nominated(pod, nominated)
@@ -174,13 +174,35 @@ class Why:
             # The same plugin would be asked, and stop everything once more.
             answer["now"] = {"heldBy": PLUGIN_TIMEOUT, "message": queued.gating_reason}
             return answer
+        answer |= self._judged(pod, in_group="group" in answer)
+        if entry is not None and "group" in answer and len(entry.members) <= MOST_PLANNED:
+            planned = self._groups.of_pod(pod)
+            if self._whole:
+                answer["verdict"]["group"] = planned
+            else:
+                seen = ("node", "message") if self._names else ("message",)
+                now = {part: planned[part] for part in seen if part in planned}
+                answer["now"] = now | answer.get("now", {})
+        return answer
+
+    def _judged(self, pod: Pod, *, in_group: bool = False, commits: bool = True) -> Answer:
+        """The decision as it would be made now, which is made and dropped."""
+        framework = self._profiles[pod.spec.scheduler_name]
+        if self._whole:
+            verdict = explain(framework, self._placers, pod, details=True, commits=commits)
+            return {"verdict": verdict, "now": of_verdict(verdict)}
         gate = gate_status(framework, pod)
         if gate is not None:
-            answer["now"] = {"heldBy": gate.plugin, "message": gate.message}
-        elif pod.deleted is None and "group" not in answer:
-            with deciding(self._placers, framework, pod, detailed=True) as decision:
-                answer["now"] = self._decided(pod, decision)
-        return answer
+            return {"now": {"heldBy": gate.plugin, "message": gate.message}}
+        if pod.deleted is not None or in_group:
+            return {}
+        with deciding(self._placers, framework, pod, detailed=True, commits=commits) as decision:
+            now = judgement(framework, pod, decision, names=self._names)
+            rejection = decision.rejection
+            if rejection is not None and rejection.nominated and rejection.post_filter is not None:
+                victims = eviction(rejection.post_filter).get("victims", ())
+                now["eviction"] = self._pods("victims", victims, pod.namespace)
+        return {"now": now}
 
     def _queue(self, queued: QueuedPod) -> Answer:
         queue = self._world.queue
@@ -242,157 +264,3 @@ class Why:
         every = sorted(keys)
         named = [key for key in every if self._names or key.startswith(f"{namespace}/")]
         return {title: len(every), f"{title}Pods": named[:NEAREST]} if every else {}
-
-    def _decided(self, pod: Pod, decision: Decision) -> Answer:
-        rejection, placement = decision.rejection, decision.placement
-        answer: Answer = {}
-        diagnosis = rejection.diagnosis if rejection is not None else None
-        if placement is not None and decision.detail is not None:
-            diagnosis = decision.detail.diagnosis
-            answer["fitting"] = placement.feasible
-            if self._names:
-                answer["node"] = placement.node_name
-                answer["best"] = self._best(decision)
-        if rejection is not None:
-            answer["message"] = cut_note(rejection.message)
-            answer["reason"] = str(rejection.reason)
-            if rejection.post_filter is not None and rejection.nominated:
-                victims = eviction(rejection.post_filter).get("victims", ())
-                answer["eviction"] = self._pods("victims", victims, pod.namespace)
-        if diagnosis is not None and diagnosis.pre_filter is None:
-            answer["rejected"] = self._rejected(diagnosis)
-            if placement is None:
-                answer["almost"] = self._almost(pod, diagnosis)
-        return {key: value for key, value in answer.items() if value}
-
-    def _rejected(self, diagnosis: Diagnosis) -> list[Answer]:
-        """How many nodes each plugin rejects, and for what; the most first."""
-        groups = sorted(diagnosis.groups(), key=lambda group: -len(group[1]))
-        answers = []
-        for status, rows in groups:
-            answer = {"plugin": status.plugin, "nodes": len(rows), "reasons": list(status.reasons)}
-            if self._names:
-                answer["some"] = _names(diagnosis.nodes, rows[:NEAREST])
-            answers.append(answer)
-        return answers
-
-    def _best(self, decision: Decision) -> list[Answer]:
-        """The nodes with the highest scores."""
-        detail = decision.detail
-        if detail is None or not detail.scores:
-            return []
-        nodes = detail.diagnosis.nodes
-        totals = np.zeros(len(nodes), np.int64)
-        rated = np.zeros(len(nodes), np.bool_)
-        for part in detail.scores:
-            totals[part.rows] += part.scores
-            rated[part.rows] = True
-        rows = np.flatnonzero(rated)
-        first = rows[np.argsort(-totals[rows], kind="stable")[:NEAREST]]
-        names = _names(nodes, first)
-        return [
-            {
-                "node": name,
-                "total": int(totals[row]),
-                "scores": {
-                    part.plugin: int(part.scores[part.rows == row][0])
-                    for part in detail.scores
-                    if (part.rows == row).any()
-                },
-            }
-            for name, row in zip(names, first.tolist(), strict=True)
-        ]
-
-    def _almost(self, pod: Pod, diagnosis: Diagnosis) -> list[Answer]:
-        """Nodes that lack nothing but some of one resource, the smallest lack first.
-
-        A node counts that `FIT` rejects; other plugins that come later have not been asked.
-        """
-        fits = [rows for status, rows in diagnosis.groups() if status.plugin == FIT]
-        if not fits:
-            return []
-        nodes, rows = diagnosis.nodes, np.concatenate(fits)
-        asked = {name: amount for name, amount in pod_requests(pod).amounts.items() if amount}
-        lacking = {name: amount - _free(nodes, name)[rows] for name, amount in asked.items()}
-        lacking["pods"] = 1 - (nodes.allowed_pods - nodes.pod_count)[rows]
-        asked["pods"] = 1
-        by_one = np.sum([lack > 0 for lack in lacking.values()], axis=0) == 1
-        found: list[tuple[float, Answer]] = []
-        for name, lack in lacking.items():
-            alone = np.flatnonzero(by_one & (lack > 0))
-            least = alone[np.argsort(lack[alone], kind="stable")[:NEAREST]]
-            for place in least.tolist():
-                row, short = int(rows[place]), int(lack[place])
-                answer = {"resource": name, "requested": asked[name], "free": asked[name] - short}
-                if self._names:
-                    answer["node"] = nodes.names[row] or ""
-                found.append((short / asked[name], answer))
-        found.sort(key=lambda one: one[0])
-        return [answer for _, answer in found[:NEAREST]]
-
-
-def _free(nodes: NodeTable, resource: str) -> IntArray:
-    free: IntArray = nodes.allocatable(resource) - nodes.requested(resource)
-    return free
-
-
-def _names(nodes: NodeTable, rows: IntArray) -> list[str]:
-    return [nodes.names[row] or "" for row in rows.tolist()]
-
-
-def sentence(answer: Mapping[str, Any]) -> str:
-    """What a person is told first."""
-    pod, state = answer["pod"], answer["state"]
-    last, now = answer.get("last", {}), answer.get("now", {})
-    if state == "Gone":
-        return f"{pod} is gone; its last attempt ended: {last.get('message') or last['reason']}"
-    if state == "Running":
-        return f"{pod} has the node {answer['node']}."
-    if state == "Binding":
-        return f"{pod} is being bound to {answer['node']}."
-    if state == "WaitsInPermit":
-        permit = answer["permit"]
-        plugins = ", ".join(permit["plugins"])
-        left = f"at most {permit['secondsLeft']:g} s more"
-        return f"{pod} waits in Permit for {plugins}, {left}, to go to {answer['node']}."
-    if state == "NotOurs":
-        return f"{pod} asks for the scheduler {answer['scheduler']}, which is none of this one's."
-    if group := answer.get("group"):
-        waits = f"{pod} waits with its group {group['name']}"
-        return f"{waits}: {group['message'] or 'its turn has not come'}"
-    if nominated := answer.get("nominated"):
-        where = f" on {nominated['node']}" if "node" in nominated else ""
-        if leaving := nominated.get("leaving"):
-            return f"{pod} waits for {leaving} Pods to leave{where}."
-    if held := now.get("heldBy"):
-        return f"{pod} is held back by {held}: {now['message']}"
-    return f"{pod} {_next(answer, now)}"
-
-
-def sentence_of_group(answer: Mapping[str, Any]) -> str:
-    """The same of a group."""
-    name, now = f"group {answer['group']}", answer.get("now", {})
-    if not answer.get("waiting"):
-        return f"{name}: {answer.get('placed', 0)} Pods have a node, none waits."
-    if planned := now.get("planned"):
-        domain = now.get("domain")
-        where = f", together in {domain['level']} {domain['value']}" if domain else ""
-        return f"{name} waits for its turn: {planned} Pods fit now{where}."
-    said = now.get("message") or answer.get("message") or "its turn has not come"
-    return f"{name} waits: {said}"
-
-
-def _next(answer: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    backoff = answer.get("queue", {}).get("backoffSeconds")
-    after = f" in {backoff:g} s" if backoff else ""
-    if fitting := now.get("fitting"):
-        return f"waits for its turn{after}: {fitting} nodes fit now."
-    text = f"waits: {now.get('message') or 'nothing is known about nodes'}"
-    almost = now.get("almost", ())
-    if almost:
-        name = almost[0]["resource"]
-        amounts = (quantity.shown(name, almost[0][what]) for what in ("requested", "free"))
-        asked, free = amounts
-        where = almost[0].get("node", "one node")
-        text += f" Nearest: {where} has {free} {name} free of the {asked} that it needs."
-    return text
