@@ -377,7 +377,7 @@ class Pod:
         return copy
 
     def off_node(self) -> Pod:
-        """A copy that is pending: without its node and what the kubelet says."""
+        """A pending copy: without node, and without what the kubelet says."""
         copy = self._copy()
         copy.node_name = ""
         claims = self.status.resource_claim_statuses

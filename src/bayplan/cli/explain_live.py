@@ -43,7 +43,7 @@ def verdict(scheduler: Http, about: Subject) -> Verdict | None:
 
 
 def pending(api_server: Http, namespace: str, selector: str) -> Iterator[tuple[Subject, str]]:
-    """The Pods that have no node and have not ended, each with kind and name of its owner.
+    """Pods without a node that have not ended, each with kind and name of the owner.
 
     Args:
         api_server: where they are listed.

@@ -31,7 +31,7 @@ class KubeconfigError(Exception):
 
 
 class Kubeconfig(NamedTuple):
-    """Which credentials: of a file, and of a context in it that is not the current one.
+    """Credentials of a file, of the current context or of another one.
 
     Attributes:
         path: a kubeconfig; None takes the service account of the Pod that we run in, and outside of

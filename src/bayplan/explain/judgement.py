@@ -60,7 +60,7 @@ def of_verdict(verdict: Answer) -> Answer:
 
 
 def changed(answer: Answer) -> str:
-    """What is otherwise now than it was at the last attempt; "" for nothing that is known."""
+    """What has changed since the last attempt; "" for nothing known."""
     last, now, state = answer.get("last"), answer.get("now", {}), answer["state"]
     if state == "Running" and now:
         if "fitting" not in now:
@@ -122,7 +122,7 @@ def _best(decision: Decision) -> list[Answer]:
 
 
 def _nearly(framework: Framework, pod: Pod, diagnosis: Diagnosis, *, names: bool) -> Answer:
-    """Nodes that one Filter plugin alone rejects: by plugin, and what resources they lack."""
+    """Nodes rejected by one Filter plugin alone: by plugin, and what resources they lack."""
     try:
         misses = framework.search.misses(diagnosis, pod)
     except AttemptFault:  # it is logged

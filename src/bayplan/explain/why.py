@@ -186,7 +186,7 @@ class Why:
         return answer
 
     def _judged(self, pod: Pod, *, in_group: bool = False, commits: bool = True) -> Answer:
-        """The decision as it would be made now, which is made and dropped."""
+        """The decision as of now; nothing of it is kept."""
         framework = self._profiles[pod.spec.scheduler_name]
         if self._whole:
             verdict = explain(framework, self._placers, pod, details=True, commits=commits)
