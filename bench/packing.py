@@ -224,7 +224,7 @@ class PackingWorld(CoreWorld):
         """These Pods are created."""
         for pod in pods:
             self._pods[pod.name] = pod
-            self.feed(iter([_pod_item(pod, shares=self._shares)]))
+            self.feed(iter([pod_item(pod, shares=self._shares)]))
 
     def decide(self) -> tuple[TracePod, bool] | None:
         """One decision: the Pod, and whether it has a node now. None where no Pod is ready."""
@@ -321,7 +321,8 @@ def _slice(node: TraceNode) -> dict[str, Any]:
     return {"driver": DRIVER, "nodeName": node.name, "pool": pool, "devices": devices}
 
 
-def _pod_item(pod: TracePod, *, shares: bool) -> Item:
+def pod_item(pod: TracePod, *, shares: bool) -> Item:
+    """The Pod as an object; with ``shares`` its GPUs are claimed, else they are a resource."""
     requests = {"cpu": f"{pod.cpu}m", "memory": f"{pod.memory}Mi"}
     containers = [{"name": "main", "resources": {"requests": requests}}]
     spec: dict[str, Any] = {"schedulerName": SCHEDULER, "containers": containers}

@@ -198,9 +198,8 @@ class Scheduler:
         """Apply what the inbox holds, and from time to time run the timers that have expired."""
         timeout = 0.0
         if wait:
-            timers = [self._binder.next_timer(), self._groups.next_timer()]
-            timers.append(self._queue.next_timer() if self.active else None)
-            timeout = min([IDLE_SECONDS, *(timer for timer in timers if timer is not None)])
+            timer = self.next_timer()
+            timeout = IDLE_SECONDS if timer is None else min(IDLE_SECONDS, timer)
         waiting = timeout > 0
         if waiting:
             self.pulse.rest()
@@ -216,6 +215,13 @@ class Scheduler:
         if wait or getting_ready or self._clock() >= self._next_timers:
             self._run_timers()
             self._next_timers = self._clock() + TIMER_SECONDS
+
+    def next_timer(self) -> float | None:
+        """Seconds until a timer expires; None while nothing waits for time."""
+        timers = [self._binder.next_timer(), self._groups.next_timer()]
+        if self.active:
+            timers.append(self._queue.next_timer())
+        return min((timer for timer in timers if timer is not None), default=None)
 
     def _run_timers(self) -> None:
         self._binder.expire()

@@ -109,6 +109,8 @@ COMMANDS = {
     "run": ("run",),
     "explain": ("explain",),
     "simulate": ("simulate",),
+    "record": ("record",),
+    "replay": ("replay",),
     "queues": ("queues",),
     "view": ("view",),
     "controllers": ("controllers",),

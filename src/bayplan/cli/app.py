@@ -19,6 +19,8 @@ COMMANDS = (
     "view",
     "explain",
     "simulate",
+    "record",
+    "replay",
     "queues",
     "config",
 )

@@ -11,7 +11,7 @@ received, in seconds since the epoch, and never goes back::
     BOUND     a Pod was bound, and nothing else is known of it (from an audit log without objects)
     GAP       nothing is known of the time since the line before; what follows makes up for it
 
-The reasons: docs/decisions/0034-recordings.md.
+The reasons: docs/decisions/0035-recordings.md.
 """
 
 from __future__ import annotations

@@ -28,9 +28,15 @@ class NameOrder:
 
     def names(self, nodes: LiveNodeTable, rows: IntArray) -> list[str]:
         """The names of the nodes at ``rows``, sorted."""
-        self._refresh(nodes)
-        names: list[str] = self._names[rows[np.argsort(self._rank[rows])]].tolist()
+        ordered = self.sorted(nodes, rows)
+        names: list[str] = self._names[ordered].tolist()
         return names
+
+    def sorted(self, nodes: LiveNodeTable, rows: IntArray) -> IntArray:
+        """``rows`` in the order of the names of their nodes."""
+        self._refresh(nodes)
+        ordered: IntArray = rows[np.argsort(self._rank[rows])]
+        return ordered
 
     def _refresh(self, nodes: LiveNodeTable) -> None:
         position = nodes.node_journal.position

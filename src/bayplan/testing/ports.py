@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
 from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
 
 import msgspec
 
@@ -14,66 +12,11 @@ from bayplan.api.pod import Pod
 from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.client.errors import NotFound
 from bayplan.framework.handle import ClusterWriter, Done, EventRecorder
+from bayplan.replay.surroundings import Clock, InlineExecutor
 from bayplan.report.pods import StatusWriter
 from bayplan.testing.builder import Json
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-class Clock:
-    """Seconds that pass when the test says so.
-
-    Attributes:
-        time: now. It serves as wall clock (seconds since the epoch) and as monotonic clock.
-    """
-
-    def __init__(self) -> None:
-        self.time = 1_000.0
-
-    def __call__(self) -> float:
-        """The time."""
-        return self.time
-
-
-class InlineExecutor(Executor):
-    """Runs what it is given at once, in the calling thread.
-
-    Attributes:
-        held: whether work is kept until `release` is called instead.
-    """
-
-    def __init__(self) -> None:
-        self.held = False
-        self._later: list[Callable[[], None]] = []
-
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run ``fn``; like a worker's, its exception ends in the future.
-
-        Raises:
-            AssertionError: it raised. Nothing that the scheduler gives to a worker does.
-        """
-        future: Future[T] = Future()
-
-        def run() -> None:
-            try:
-                future.set_result(fn(*args, **kwargs))
-            except Exception as exc:  # noqa: BLE001
-                future.set_exception(exc)
-
-        if self.held:
-            self._later.append(run)
-        else:
-            run()
-            if future.exception() is not None:
-                raise AssertionError("a worker broke") from future.exception()
-        return future
-
-    def release(self) -> None:
-        """Run what was held, and hold no more."""
-        self.held, later, self._later = False, self._later, []
-        for run in later:
-            run()
+__all__ = ["Clock", "InlineExecutor", "RecordedEvent", "Recorder", "Writer"]
 
 
 @dataclass(frozen=True)
