@@ -7,7 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import ParamSpec, TypeVar
 
-from bayplan.cache.node_table import IntArray, LiveNodeTable
+from bayplan.cache.node_table import LiveNodeTable
+from bayplan.engine.ties import Ties
 from bayplan.simulation.name_order import NameOrder
 
 P = ParamSpec("P")
@@ -79,7 +80,6 @@ class SeededTieBreak:
         self._dice = random.Random(seed)
         self._order = NameOrder()
 
-    def __call__(self, nodes: LiveNodeTable, rows: IntArray) -> int:
-        """One of ``rows``."""
-        ranked = self._order.sorted(nodes, rows)
-        return int(ranked[self._dice.randrange(len(ranked))])
+    def __call__(self, nodes: LiveNodeTable, best: Ties) -> int:
+        """One of the best rows."""
+        return self._order.nth(nodes, best.rows, self._dice.randrange(best.count))

@@ -28,15 +28,15 @@ class NameOrder:
 
     def names(self, nodes: LiveNodeTable, rows: IntArray) -> list[str]:
         """The names of the nodes at ``rows``, sorted."""
-        ordered = self.sorted(nodes, rows)
-        names: list[str] = self._names[ordered].tolist()
+        self._refresh(nodes)
+        names: list[str] = self._names[rows[np.argsort(self._rank[rows])]].tolist()
         return names
 
-    def sorted(self, nodes: LiveNodeTable, rows: IntArray) -> IntArray:
-        """``rows`` in the order of the names of their nodes."""
+    def nth(self, nodes: LiveNodeTable, rows: IntArray, n: int) -> int:
+        """The row among ``rows`` whose node comes after ``n`` others."""
         self._refresh(nodes)
-        ordered: IntArray = rows[np.argsort(self._rank[rows])]
-        return ordered
+        ranks = self._rank[rows]
+        return int(rows[ranks == np.partition(ranks, n)[n]][0])
 
     def _refresh(self, nodes: LiveNodeTable) -> None:
         position = nodes.node_journal.position
