@@ -44,6 +44,19 @@ def test_a_pod_above_the_limit_waits_and_says_which_limit_holds_it() -> None:
     assert [name for name, _ in cluster.bound] == ["p", "q"]
 
 
+def test_pods_that_a_limit_holds_are_refused_alike_with_others_between() -> None:
+    cluster = queue_cluster()
+    cluster.add(make_node("n").capacity(cpu=8, memory="64Gi", pods=110))
+    cluster.add(queue("all", limit={"cpu": 4}))
+    cluster.add(queue("a", "x", parent="all"), queue("c", "z", parent="all"))
+    cluster.add(pod("c-0", "z", "4").node("n"))
+    cluster.add(pod("a-0", "x", "2"), pod("a-1", "x", "3"), pod("a-2", "x", "2"))
+    cluster.run()
+    said = dict(cluster.recorder.conditions)
+    assert {condition.reason for condition in said.values()} == {"QueueLimit"}
+    assert said["a-0"].message == said["a-2"].message
+
+
 def test_an_ancestors_limit_holds_as_well() -> None:
     cluster = cluster_with(
         queue("all", limit={"memory": "3Gi"}),

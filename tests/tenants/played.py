@@ -238,10 +238,13 @@ class Played:
         """Let the Pod be tried, and return who is evicted for it."""
         world, cluster = self.world, self.cluster
         of, before = world.divided(), len(cluster.writer.deleted)
+        said = len(cluster.recorder.conditions)
         held = self.nominated(but=queued)
         pod = world.pods[queued.pod.name]
         asked = world.together(pod.group) if isinstance(queued, QueuedGroup) else pod
         cluster.scheduler.schedule_one(queued)
+        for of_pod, condition in cluster.recorder.conditions[said:]:
+            assert condition.reason != "SchedulerError", f"{of_pod}: {condition.message}"
         gone = cluster.writer.deleted[before:]
         again = [world.pods[name] for name in gone]
         if gone:
