@@ -21,6 +21,8 @@ AMOUNTS = st.fixed_dictionaries(
 )
 MOST = 20
 """Pods in the world."""
+FLUSH = 301
+"""Seconds after which everybody is tried again who was refused, whatever has changed."""
 
 
 class TheoremsMachine(RuleBasedStateMachine):
@@ -134,6 +136,13 @@ class TheoremsMachine(RuleBasedStateMachine):
             if any(world.claims(pod, link, of) for link in world.chain(pod.tenant)):
                 sets = world.sets(pod)
                 assert not sets, f"{pod} is guaranteed what it waits for: {sets}"
+        # Nobody sleeps who would move: of time alone nothing follows.
+        running = dict(world.running)
+        played.wait(FLUSH)
+        played.settle()
+        assert world.running == running
+        # Nothing in vain
+        assert not played.in_vain
 
 
 TheoremsMachine.TestCase.settings = length(30, steps=10)

@@ -203,12 +203,36 @@ class MemberFit:
         A node that offers nothing of a resource and will do nevertheless has it from somewhere
         else: from a driver of devices.
         """
+        return self._copies(need, {name: free[name][rows] for name in need.amounts}, rows)
+
+    def _copies(
+        self, need: MemberNeed, free: Mapping[str, IntArray], rows: IntArray | slice
+    ) -> IntArray:
+        """The same; ``free`` is that of ``rows``."""
         copies: IntArray = np.where(need.rows[rows], need.count, 0)
         for name, amount in need.amounts.items():
             offered = self.free.offered[name][rows]
-            bound = np.where(offered > 0, free[name][rows] // amount, _UNBOUNDED)
+            bound = np.where(offered > 0, free[name] // amount, _UNBOUNDED)
             copies = np.minimum(copies, bound)
         return np.maximum(copies, 0)
+
+    def is_enough_without_each(
+        self, free: Mapping[str, IntArray], rows: IntArray, amounts: Mapping[str, IntArray]
+    ) -> BoolArray:
+        """(p,) whether the minimum fits if one Pod is gone, by itself.
+
+        Args:
+            free: (n,) by resource.
+            rows: (p,) the nodes of the Pods.
+            amounts: (p,) by resource, what they take.
+        """
+        domains, fit = self.domains[rows], np.zeros(len(rows), np.int64)
+        for need in self.needs:
+            now = self.copies(need, free)
+            then = self._copies(need, {n: free[n][rows] + amounts[n] for n in need.amounts}, rows)
+            fit += np.minimum(self.sums(now)[domains] - now[rows] + then, need.count)
+        enough: BoolArray = (fit >= self.minimum) & (domains >= 0)
+        return enough | self.is_enough(free)
 
 
 class _Anywhere:

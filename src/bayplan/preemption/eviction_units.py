@@ -173,6 +173,20 @@ class YieldOrder:
         """(p,) the unit of the minimum of the Pod's group; of a Pod alone, the Pod's own unit."""
         return self._of_gangs[2]
 
+    @property
+    def kinds(self) -> IntArray:
+        """(p,) SURPLUS, ALONE or REST."""
+        return self._of_gangs[1]
+
+    @property
+    def is_alone(self) -> BoolArray:
+        """(p,) whether no other Pod has to go with the Pod."""
+        size = len(self._running)
+        with_it = np.bincount(self.bases, minlength=size)[self.units]
+        together = np.bincount(self.units, minlength=size)[self.units]
+        alone: BoolArray = (with_it <= 1) & (together == 1)
+        return alone
+
     def base_of(self, pod: Pod) -> int | None:
         """The unit of the minimum of a waiting Pod's group; None where nobody of it runs."""
         group = self._gangs.group_of(pod) if self._gangs.any else None

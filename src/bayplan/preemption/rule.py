@@ -40,6 +40,8 @@ class Yielding:
         ceilings: what has to be freed in addition to room on nodes.
         refusal: why victims must stay although their eviction suffices; "" if there is no reason.
         wider: the same with more Pods, for where these are not enough; None for none.
+        single: for where several would go, given these: who may go alone in their place; None if
+            the order decides alone.
     """
 
     classes: IntArray
@@ -47,6 +49,16 @@ class Yielding:
     ceilings: Sequence[Ceiling] = ()
     refusal: Callable[[Sequence[Pod]], str] = _accept
     wider: Callable[[], Yielding] | None = None
+    single: Callable[[Sequence[Pod]], Yielding] | None = None
+
+    def sentence(self, members: int, victims: Sequence[Pod]) -> str:
+        """What is said where ``members`` have room without the victims."""
+        if not victims:
+            return (
+                f"MakingRoom: {members} Pods fit as soon as others have left that are leaving"
+                " already"
+            )
+        return f"MakingRoom: {self.describe(victims)} are evicted, so that {members} Pods fit"
 
 
 class Yields(Protocol):

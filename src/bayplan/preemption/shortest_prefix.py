@@ -26,6 +26,8 @@ it.
    then without longer ones, and what the plan does not use is spared afterwards: all of it, or one
    half and then the other, and so on. One look has `PROOFS` plans at most.
 7. The rule has the last word: it may refuse the victims as a whole.
+8. Where several would go, one that comes later in the order may do in their place, if the rule says
+   who (`bayplan.preemption.single_victim`).
 
 The victims are evicted and all members nominated in one step, so nobody of lower priority takes the
 room meanwhile, and there is no second search while victims are leaving
@@ -45,7 +47,7 @@ a group that needs just these gets none by this. kube-scheduler does likewise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -62,6 +64,7 @@ from bayplan.preemption.gangs import gangs_of
 from bayplan.preemption.proof import Proof
 from bayplan.preemption.rule import NOT_ENOUGH, Yielding, Yields
 from bayplan.preemption.running_pods import RunningPods
+from bayplan.preemption.single_victim import SingleVictim
 
 _MANY, _MANY_FOR_EACH = 1000, 10
 """Pods that a search looks at first, and for each member; and those of the same class as these."""
@@ -102,6 +105,10 @@ class ShortestPrefix:
         while isinstance(room, NoRoom) and room.sentence and yielding.wider is not None:
             yielding = yielding.wider()
             room = self._find_among(request, yielding, running, fit)
+        if isinstance(room, Room) and len(room.victims) > 1 and yielding.single is not None:
+            # 8. One in place of several
+            single = SingleVictim(request, fit, running, order, self._budgets)
+            return single.find(room, yielding.single(room.victims)) or room
         return room
 
     def _find_among(
@@ -135,7 +142,7 @@ class ShortestPrefix:
         return Room(
             proof.plan,
             victims,
-            _sentence(len(proof.plan), yielding.describe(victims), victims),
+            yielding.sentence(len(proof.plan), victims),
             anywhere=proof.is_by_limits_alone(),
             violations=len(self._budgets.violations(victims)),
         )
@@ -169,11 +176,3 @@ class ShortestPrefix:
                 for pod in self._nominator.nominated_pods(name):
                     if pod.uid not in own and keeps_room(pod, lowest, self._services.turns):
                         yield row, pod
-
-
-def _sentence(members: int, description: str, victims: Sequence[Pod]) -> str:
-    if not victims:
-        return (
-            f"MakingRoom: {members} Pods fit as soon as others have left that are leaving already"
-        )
-    return f"MakingRoom: {description} are evicted, so that {members} Pods fit"

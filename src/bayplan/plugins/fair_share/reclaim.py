@@ -546,10 +546,16 @@ class ReclaimRule:
         def wider() -> Yielding:
             some = (alone | parties.spare) & (classes < 0)
             more = np.where(some, 4 * _STEPS, classes)
-            return Yielding(more, self._describe, ceilings, refusal)
+            return Yielding(more, self._describe, ceilings, refusal, single=single)
+
+        def single(victims: Sequence[Pod]) -> Yielding:
+            all_of_them = wider()
+            own = any(self._queues.leaf(victim) == parties.row for victim in victims)
+            but_own = np.where(parties.own & (not own), -1, all_of_them.classes)
+            return replace(all_of_them, classes=but_own)
 
         if not parties.above[given].any():
-            return Yielding(classes, self._describe, ceilings, wider=wider)
+            return Yielding(classes, self._describe, ceilings, wider=wider, single=single)
 
         # 7. Less, if a queue above both would have less covered without these
         def surely() -> Yielding:
@@ -558,9 +564,10 @@ class ReclaimRule:
             less = self._yielding(
                 preemptor, running, parties._replace(candidates=sure, above=nobody)
             )
-            return replace(less, wider=wider) if (less.classes >= 0).any() else wider()
+            more = replace(less, wider=wider, single=single)
+            return more if (less.classes >= 0).any() else wider()
 
-        return Yielding(classes, self._describe, ceilings, refusal, surely)
+        return Yielding(classes, self._describe, ceilings, refusal, surely, single)
 
     def _used(self, preemptor: Preemptor) -> IntArray:
         """What queues will use: without what is leaving, with what nominated Pods wait for."""
