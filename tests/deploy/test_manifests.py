@@ -54,7 +54,11 @@ def test_what_a_component_adds_is_where_bayplan_is(file: str) -> None:
 
 @pytest.mark.parametrize(
     ("file", "names"),
-    [("base/config.yaml", {"bayplan"}), (f"{INSTEAD}/config.yaml", {"default-scheduler"})],
+    [
+        ("base/config.yaml", {"bayplan"}),
+        (f"{INSTEAD}/config.yaml", {"default-scheduler"}),
+        ("shadow/config.yaml", {"default-scheduler"}),
+    ],
 )
 def test_every_configuration_is_one_that_bayplan_takes(file: str, names: set[str]) -> None:
     profiles = parse_config((DEPLOY / file).read_text(encoding="utf-8"), IN_TREE).profiles
@@ -143,3 +147,20 @@ def test_the_static_pod_is_the_one_of_the_deployment_but_for_its_files() -> None
         assert container[probe] == other[probe]
     assert static["spec"]["securityContext"] == deployed["securityContext"]
     assert container["image"] == f"bayplan:{__version__}"
+
+
+def _rules(file: str, name: str) -> list[dict[str, Any]]:
+    documents = yaml.safe_load_all((DEPLOY / file).read_text(encoding="utf-8"))
+    roles = [one for one in documents if one["kind"] == "ClusterRole"]
+    [rules] = [role["rules"] for role in roles if role["metadata"]["name"] == name]
+    return rules  # type: ignore[no-any-return]
+
+
+def test_a_shadow_may_list_and_watch_what_the_scheduler_does_and_nothing_else() -> None:
+    allowed = _rules("shadow/rbac.yaml", "bayplan-shadow")
+    assert {verb for rule in allowed for verb in rule["verbs"]} == {"list", "watch"}
+    watched = [rule for rule in _rules("base/rbac.yaml", "bayplan") if "watch" in rule["verbs"]]
+    assert allowed == watched
+    documents = yaml.safe_load_all((DEPLOY / "shadow/rbac.yaml").read_text(encoding="utf-8"))
+    kinds = [one["kind"] for one in documents]
+    assert kinds == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding"]

@@ -113,6 +113,7 @@ COMMANDS = {
     "replay": ("replay",),
     "queues": ("queues",),
     "view": ("view",),
+    "shadow": ("shadow",),
     "controllers": ("controllers",),
     "config check": ("config", "check"),
     "config show": ("config", "show"),

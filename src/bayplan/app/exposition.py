@@ -156,7 +156,7 @@ def expose_client(
         return {"sent": now.sent, "failed": now.failed, "dropped": now.dropped}
 
     metrics.poll_by(polled.EVENTS, by_result)
-    _expose_informers(metrics, informers)
+    expose_informers(metrics, informers)
 
 
 def _expose_dispatcher(metrics: Metrics, dispatcher: Dispatcher) -> None:
@@ -182,7 +182,9 @@ def _by_lane(counts: list[int]) -> dict[str, float]:
     return {lane.name.lower(): counts[lane] for lane in Lane}
 
 
-def _expose_informers(metrics: Metrics, informers: Informers) -> None:
+def expose_informers(metrics: Metrics, informers: Informers) -> None:
+    """What was read from the API server, and what cannot be."""
+
     def events() -> Values:
         return {
             (kind.name, event): getattr(now, event)

@@ -38,6 +38,7 @@ class Follower:
     """See the module's docstring.
 
     Attributes:
+        feed: where it comes from.
         core: what is known; on the thread of the follower only.
 
     Raises:
@@ -52,22 +53,31 @@ class Follower:
         kubeconfig: str | None,
         tie_break: TieBreak,
     ) -> None:
-        self._feed = Feed(kubeconfig)
-        self._feed.start()
+        self.feed = Feed(kubeconfig)
+        self.feed.start()
         ports = Ports(
-            events=NoEvents(), inbox=self._feed.inbox, tie_break=tie_break, exhaustive=True
+            events=NoEvents(), inbox=self.feed.inbox, tie_break=tie_break, exhaustive=True
         )
         self.core: Core = build(config, registry, ports)
-        self._feed.informers.watch(registry.kinds(config))
+        self.feed.informers.watch(registry.kinds(config))
         self._thread = threading.Thread(target=self._follow, name="follower", daemon=True)
 
     def start(self) -> None:
-        """Return when the first lists are there.
+        """Return when the first lists are there; a thread follows from then on.
+
+        Raises:
+            ApiError: see `fill`.
+        """
+        self.fill()
+        self._thread.start()
+
+    def fill(self) -> None:
+        """Apply the first lists, and return when they are there.
 
         Raises:
             ApiError: a kind that is needed may not be read.
         """
-        scheduler, informers = self.core.scheduler, self._feed.informers
+        scheduler, informers = self.core.scheduler, self.feed.informers
         while waiting := self._waiting():
             scheduler.take_in(wait=True)
             errors = informers.errors()
@@ -75,15 +85,12 @@ class Follower:
                 if isinstance(error := errors.get(kind), Forbidden | Unauthorized):
                     raise error
         scheduler.take_in(wait=False)
-        loads = LoadFeeds(
-            Http(self._feed.connection), self._feed.inbox, self.core.world.cache.nodes
-        )
+        loads = LoadFeeds(Http(self.feed.connection), self.feed.inbox, self.core.world.cache.nodes)
         loads.watch(self.core.profiles.load_sources())
-        self._thread.start()
 
     def _waiting(self) -> list[Kind[Any]]:
         """The kinds whose first list is still to come, but optional ones that cannot be read."""
-        informers = self._feed.informers
+        informers = self.feed.informers
         errors = informers.errors()
         return [k for k in informers.unsynced() if not (k.optional and k in errors)]
 
@@ -93,7 +100,7 @@ class Follower:
 
     def trouble(self) -> str:
         """Which kinds cannot be followed at present, and why; "" if all can. Any thread."""
-        errors = self._feed.informers.errors().items()
+        errors = self.feed.informers.errors().items()
         return "; ".join(f"{kind.name}: {error}" for kind, error in errors if not kind.optional)
 
     def ask(self, answer: Callable[[], T]) -> T:
@@ -103,5 +110,5 @@ class Follower:
             TimeoutError: the thread did not come to it in `ANSWER_SECONDS`.
         """
         question = Question(answer, lambda _: None)
-        self._feed.inbox.post(question)
+        self.feed.inbox.post(question)
         return question.done.result(ANSWER_SECONDS)

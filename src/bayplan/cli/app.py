@@ -17,6 +17,7 @@ COMMANDS = (
     "status",
     "plan",
     "view",
+    "shadow",
     "explain",
     "simulate",
     "record",

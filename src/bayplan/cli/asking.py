@@ -107,6 +107,8 @@ def connect(
         KubeconfigError: there is none, or it cannot be used.
         ApiError: no leader is found, or the user may not forward a port.
     """
+    if server is not None and server.startswith("http:"):
+        return Http(Connection.to(server))  # anybody could read the credentials
     configuration, token_file = credentials.load(kubeconfig)
     open_socket = None
     if server is None:

@@ -168,6 +168,24 @@ RELOADS = Polled("bayplan_reloads_total", "Reloads of the configuration.", ("res
 RELOAD_FAILING = Polled(
     "bayplan_reload_failing", "1 while the files say something that could not be used."
 )
+SHADOW_DECISIONS = Polled(
+    "bayplan_shadow_decisions_total",
+    "Decisions of the other scheduler that a shadow compared, by what came of it.",
+    ("outcome",),
+)
+SHADOW_NOT_COMPARED = Polled(
+    "bayplan_shadow_not_compared_total",
+    "Decisions of the other scheduler that a shadow could not compare, by reason.",
+    ("reason",),
+)
+SHADOW_DIFFERENCES = Polled(
+    "bayplan_shadow_differences_total",
+    "Differences by the plugin that makes them: it prefers our node, or rejects theirs.",
+    ("plugin", "because"),
+)
+SHADOW_BEHIND = Polled(
+    "bayplan_shadow_behind_seconds", "How late a shadow is, beyond its lookahead."
+)
 
 POLLED = tuple(value for value in list(globals().values()) if isinstance(value, Polled))
 

@@ -1,0 +1,1 @@
+"""The shadow: judges each decision of another scheduler, and decides nothing itself."""

@@ -1,0 +1,210 @@
+"""Judge: our decision about a Pod, made and dropped, beside that of the other scheduler.
+
+The state is what the cache holds: the Pod is in the queue, not on its node. Scheduling thread only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from bayplan.api.pod import Pod
+from bayplan.attempt.outcome import Placement, Reason, Rejection
+from bayplan.cache.node_table import IntArray
+from bayplan.decide.deciding import Decision, deciding
+from bayplan.engine.diagnosis import Diagnosis
+from bayplan.engine.runtime import Framework
+from bayplan.engine.search import PluginScores
+from bayplan.explain.explanation import eviction, gate_status
+from bayplan.groups.placers import Placers
+from bayplan.profiles import Profiles
+from bayplan.shadow.verdict import Ours, Outcome, Scores, Theirs, Verdict, owner_of
+from bayplan.world import World
+
+
+class Judgement(NamedTuple):
+    """A verdict, and what it depends on.
+
+    Attributes:
+        failed: whether a plugin of ours broke: there is nothing to compare.
+        rows: the nodes where a Pod more or less might change the verdict; None for all.
+    """
+
+    verdict: Verdict
+    failed: bool = False
+    rows: frozenset[int] | None = None
+
+
+class Judge:
+    """See the module's docstring."""
+
+    def __init__(self, world: World, profiles: Profiles, placers: Placers) -> None:
+        self._world, self._profiles, self._placers = world, profiles, placers
+
+    def judge(self, pod: Pod, theirs: Theirs, at: float) -> Judgement:
+        """Compare their decision about ``pod``, which has no node yet, with ours."""
+        framework = self._profiles[pod.spec.scheduler_name]
+        gate = gate_status(framework, pod)
+        if gate is not None:
+            ours = Ours(message=gate.message)
+            outcome = Outcome.PENDING_HERE if theirs.node else _both_wait(theirs, ours)
+            return Judgement(_verdict(pod, theirs, at, outcome, ours, plugin=gate.plugin))
+        with deciding(self._placers, framework, pod) as decision:
+            agreed = self._agreed(decision, theirs)
+        if agreed is not None:
+            return Judgement(_verdict(pod, theirs, at, *agreed))
+        # Only a difference is worth what its details cost.
+        with deciding(self._placers, framework, pod, detailed=True) as decision:
+            return self._difference(framework, pod, decision, theirs, at)
+
+    def agrees(self, pod: Pod, theirs: Theirs) -> bool:
+        """Whether both decide alike: what `judge` finds out, without the details."""
+        framework = self._profiles[pod.spec.scheduler_name]
+        with deciding(self._placers, framework, pod) as decision:
+            if self._agreed(decision, theirs) is not None:
+                return True
+            if decision.rejection is None or theirs.node:
+                return False
+            return self._waits(pod, decision.rejection, theirs, 0.0).verdict.agreed
+
+    def _agreed(self, decision: Decision, theirs: Theirs) -> tuple[Outcome, Ours] | None:
+        """The outcome if their node is one of our best; None if not."""
+        if decision.placement is None or decision.rejection is not None:
+            return None
+        best = decision.placement.best
+        row = self._world.cache.nodes.row(theirs.node) if theirs.node else None
+        if row is None or row not in best.rows:
+            return None
+        outcome = Outcome.SAME if best.count == 1 else Outcome.EQUAL
+        return outcome, Ours(theirs.node, best.count)
+
+    def _difference(
+        self, framework: Framework, pod: Pod, decision: Decision, theirs: Theirs, at: float
+    ) -> Judgement:
+        rejection, placement = decision.rejection, decision.placement
+        if rejection is not None:
+            return self._waits(pod, rejection, theirs, at)
+        assert placement is not None
+        if not theirs.node:
+            ours = Ours(self._first(placement.best.rows), placement.best.count)
+            return Judgement(_verdict(pod, theirs, at, Outcome.PLACED_HERE, ours))
+        return self._elsewhere(framework, pod, decision, placement, theirs, at)
+
+    # A node here
+
+    def _elsewhere(
+        self,
+        framework: Framework,
+        pod: Pod,
+        decision: Decision,
+        placement: Placement,
+        theirs: Theirs,
+        at: float,
+    ) -> Judgement:
+        node = self._first(placement.best.rows)
+        ours = Ours(node, placement.best.count)
+        row = self._world.cache.nodes.row(theirs.node)
+        if placement.fit.nominated is not None:
+            return Judgement(_verdict(pod, theirs, at, Outcome.NOMINATED, ours))
+        everywhere = framework.search.asked_others(decision.state)
+        near = {-1 if row is None else row, *placement.best.rows.tolist()}
+        rows = None if everywhere else frozenset(near)
+        detail = decision.detail
+        assert detail is not None
+        if row is None or not placement.fit.feasible[row]:
+            plugin, reasons = _rejected(detail.diagnosis, row)
+            outcome = Outcome.INFEASIBLE
+            verdict = _verdict(pod, theirs, at, outcome, ours, plugin=plugin, reasons=reasons)
+            return Judgement(verdict, rows=rows)
+        mine = self._world.cache.nodes.row(node)
+        assert mine is not None
+        scores = _scores(detail.scores or (), mine, row)
+        gains = {plugin: here - there for plugin, (here, there) in scores.items()}
+        most = max(gains, key=lambda name: gains[name], default="")
+        more = sum(gains.values())
+        verdict = _verdict(
+            pod, theirs, at, Outcome.BETTER, ours, plugin=most, difference=more, scores=scores
+        )
+        return Judgement(verdict, rows=rows)
+
+    def _first(self, best: IntArray) -> str:
+        names = self._world.cache.nodes.names
+        return min(names[row] or "" for row in best.tolist())
+
+    # No node here
+
+    def _waits(self, pod: Pod, rejection: Rejection, theirs: Theirs, at: float) -> Judgement:
+        result = rejection.post_filter
+        shown = eviction(result) if result is not None and rejection.nominated else {}
+        victims = frozenset(shown.get("victims", ()))
+        ours = Ours(rejection.nominated or "", 0, rejection.message, victims)
+        failed = rejection.reason is Reason.SCHEDULER_ERROR
+        if theirs.node:
+            row = self._world.cache.nodes.row(theirs.node)
+            plugin, reasons = _rejected(rejection.diagnosis, row)
+            if rejection.point is not None and rejection.status is not None:
+                plugin, reasons = rejection.status.plugin, rejection.status.reasons
+            outcome = Outcome.PENDING_HERE
+            verdict = _verdict(pod, theirs, at, outcome, ours, plugin=plugin, reasons=reasons)
+        elif theirs.nominated or ours.node:
+            outcome = _evictions(theirs, ours, shown)
+            verdict = _verdict(pod, theirs, at, outcome, ours)
+        else:
+            verdict = _verdict(pod, theirs, at, _both_wait(theirs, ours), ours)
+        return Judgement(verdict, failed)
+
+
+def _verdict(
+    pod: Pod,
+    theirs: Theirs,
+    at: float,
+    outcome: Outcome,
+    ours: Ours,
+    *,
+    plugin: str = "",
+    difference: int = 0,
+    scores: Scores | None = None,
+    reasons: tuple[str, ...] = (),
+) -> Verdict:
+    owner = owner_of(pod)
+    made = scores or {}
+    return Verdict(
+        pod.key, owner, at, outcome, theirs, ours, plugin, difference, made, tuple(reasons)
+    )
+
+
+def _both_wait(theirs: Theirs, ours: Ours) -> Outcome:
+    if theirs.nominated:
+        return Outcome.EVICTS_THERE
+    return Outcome.SAME_MESSAGE if theirs.message == ours.message else Outcome.OTHER_MESSAGE
+
+
+def _evictions(theirs: Theirs, ours: Ours, shown: dict[str, Any]) -> Outcome:
+    if not ours.node:
+        return Outcome.EVICTS_THERE
+    if not theirs.nominated:
+        return Outcome.EVICTS_HERE
+    if theirs.nominated not in shown.get("tied", (ours.node,)):
+        return Outcome.OTHER_EVICTIONS
+    candidate = shown.get("candidates", {}).get(theirs.nominated, {})
+    same = frozenset(candidate.get("victims", ())) == theirs.victims
+    return Outcome.SAME_EVICTIONS if same else Outcome.OTHER_EVICTIONS
+
+
+def _rejected(diagnosis: Diagnosis | None, row: int | None) -> tuple[str, tuple[str, ...]]:
+    """Which plugin rejects the node, and for what."""
+    if row is None:
+        return "", ("the node is not there",)
+    if diagnosis is None:
+        return "", ()
+    status = diagnosis.status(row)
+    return status.plugin, tuple(status.reasons)
+
+
+def _scores(parts: tuple[PluginScores, ...] | Any, here: int, there: int) -> Scores:
+    """By plugin the scores of two rows, where they differ."""
+    scores: Scores = {}
+    for part in parts:
+        ours, theirs = (int(part.scores[part.rows == row][0]) for row in (here, there))
+        if ours != theirs:
+            scores[part.plugin] = (ours, theirs)
+    return scores

@@ -1,0 +1,139 @@
+"""Moves: Pods that came to a node or left one about when another Pod was decided.
+
+Bindings are seen in the order in which the API server took them; the other scheduler may have
+decided in another one, and may not have known yet what we know, or known more. So where the two
+decisions differ, the same question is asked in other worlds: some moves undone that were seen
+shortly before, some done that were seen shortly after. If their decision is right in one of them,
+it is no difference.
+
+Which worlds, `others` says: first the order of a queue (priority, then age), then one move at a
+time, then all up to one. Not every subset: among twenty moves there are a million.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
+
+from bayplan.api.pod import Pod
+from bayplan.cache.cache import Cache
+from bayplan.shadow.prior import Written
+
+SECONDS = 1.0
+"""How long before and after a decision a move counts as in flight."""
+MOST = 6
+"""Moves on either side that are looked at, the nearest ones."""
+Rank = tuple[int, int]
+"""The place of a Pod in the other scheduler's queue: priority, the highest first; age."""
+
+
+class Move(NamedTuple):
+    """A Pod came to a node, or left one.
+
+    Attributes:
+        at: when that was seen, seconds of a monotonic clock.
+        pod: with its node.
+        came: whether it came.
+        rank: its place in the queue; None for a Pod of others.
+        written: what was written for it before it was bound.
+    """
+
+    at: float
+    pod: Pod
+    came: bool
+    rank: Rank | None = None
+    written: tuple[Written, ...] = ()
+
+
+class Moves:
+    """The last moves."""
+
+    def __init__(self) -> None:
+        self._moves: deque[Move] = deque()
+
+    def add(self, move: Move) -> None:
+        """``move`` was just seen."""
+        self._moves.append(move)
+        self.forget(move.at)
+
+    def forget(self, now: float) -> None:
+        """Drop what is too old."""
+        while self._moves and self._moves[0].at < now - SECONDS:
+            self._moves.popleft()
+
+    def latest(self) -> list[Move]:
+        """The newest first."""
+        return list(reversed(self._moves))
+
+
+class Other(NamedTuple):
+    """Another world: how it differs from what the cache holds."""
+
+    undone: tuple[Move, ...] = ()
+    done: tuple[Move, ...] = ()
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """All of it."""
+        return self.undone + self.done
+
+
+def others(before: Sequence[Move], after: Sequence[Move], rank: Rank) -> Iterator[Other]:
+    """The worlds in which a Pod of this ``rank`` may have been decided.
+
+    Args:
+        before: what was seen before, the newest first.
+        after: what is seen after, the oldest first.
+        rank: of the Pod.
+    """
+    by_rank = Other(
+        tuple(m for m in before if m.came and m.rank is not None and m.rank > rank),
+        tuple(m for m in after if m.came and m.rank is not None and m.rank < rank),
+    )
+    near, soon = before[:MOST], after[:MOST]
+    every = [by_rank]
+    every += [Other(undone=(move,)) for move in near]
+    every += [Other(done=(move,)) for move in soon]
+    every += [Other(undone=tuple(near[:end])) for end in range(2, len(near) + 1)]
+    every += [Other(done=tuple(soon[:end])) for end in range(2, len(soon) + 1)]
+    seen: set[frozenset[tuple[str, bool]]] = {frozenset()}
+    for other in every:
+        key = frozenset((move.pod.uid, move.came) for move in other.moves)
+        if key not in seen:
+            seen.add(key)
+            yield other
+
+
+@contextmanager
+def imagined(cache: Cache, other: Other) -> Iterator[None]:
+    """Within it the cache is as in ``other``."""
+    with ExitStack() as stack:
+        for move in other.undone:
+            stack.enter_context(_as_before(cache, move.written))
+        stack.enter_context(cache.trial())
+        for move in other.undone:
+            _set(cache, move.pod, there=not move.came)
+        for move in other.done:
+            _set(cache, move.pod, there=move.came)
+        yield
+
+
+@contextmanager
+def _as_before(cache: Cache, written: Iterable[Written]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for one in written:
+            stack.enter_context(one.undone(cache.objects))
+        yield
+
+
+def _set(cache: Cache, pod: Pod, *, there: bool) -> None:
+    """Have the Pod on its node, or not.
+
+    A Pod that has moved on since stays as it is.
+    """
+    if not there:
+        cache.remove(pod.uid)
+    elif cache.pod(pod.uid) is None:
+        cache.assume(pod, pod.node_name)

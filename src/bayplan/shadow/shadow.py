@@ -1,0 +1,373 @@
+"""Shadow: follows the cluster a moment late, and judges each decision of the other scheduler.
+
+What the informers bring waits for `Settings.lookahead` seconds. So the shadow knows what comes
+next: which bindings were in flight, and whom a Pod has evicted. Then, message by message:
+
+1. If it shows a decision (a binding; a node that is nominated before PreBind; the condition
+   PodScheduled, False), the same Pod is decided here, on what is known so far, and dropped.
+2. The message is applied, as by the scheduler itself. So the state never drifts away from theirs.
+
+A Pod that evicts others is decided at the first sign of it, mostly a condition of a victim. One
+whose PreBind has written claims is decided as if they were not written (`bayplan.shadow.prior`).
+Where the decisions differ, `bayplan.shadow.moves` says whether that may be a matter of the order.
+
+Nothing is written; the layers below cannot (docs/decisions/0024-decide-then-apply.md).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import NamedTuple
+
+import msgspec
+import structlog
+
+from bayplan.api import kinds
+from bayplan.api.meta import Condition
+from bayplan.api.pod import DISRUPTION_TARGET, PREEMPTED, Pod
+from bayplan.attempt.outcome import Reason
+from bayplan.groups.placers import Placers
+from bayplan.inbox.messages import Changed, Removed, Replaced, WatchMessage
+from bayplan.profiles import Profiles
+from bayplan.shadow.follows import Follows
+from bayplan.shadow.judge import Judge, Judgement
+from bayplan.shadow.moves import SECONDS, Move, Moves, Other, Rank, imagined, others
+from bayplan.shadow.prior import KINDS, Prior, Written
+from bayplan.shadow.tally import Tally
+from bayplan.shadow.verdict import NotCompared, Theirs
+from bayplan.world import World
+
+log = structlog.get_logger("shadow")
+
+SHARE = 0.3
+"""Of the time, at most, in which other orders are tried."""
+SAVED_SECONDS = 1.0
+"""The most of that time that is saved up."""
+MOST_MOVES = 64
+"""Moves after a decision that are looked at."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a shadow follows.
+
+    Attributes:
+        lookahead: how many seconds it stays behind.
+        most_behind: so many seconds later than that it passes decisions over, until it is back.
+    """
+
+    lookahead: float = 1.0
+    most_behind: float = 10.0
+
+
+class Seen(NamedTuple):
+    """A message, and when it came, seconds of the clock."""
+
+    at: float
+    message: WatchMessage
+
+
+class Shadow:
+    """See the module's docstring. Scheduling thread only.
+
+    Attributes:
+        follows: whose Pods are judged.
+        settings: how.
+        tally: what has come of it.
+        behind: seconds that the next message is late; any thread may read it.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        profiles: Profiles,
+        placers: Placers,
+        follows: Follows,
+        tally: Tally,
+        settings: Settings,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._world, self._pods = world, world.handlers.pods
+        self.follows, self.settings = follows, settings
+        self._clock, self._now = clock, now
+        self._judge = Judge(world, profiles, placers)
+        self._prior, self._moves = Prior(world.cache.objects), Moves()
+        self._waiting: deque[Seen] = deque()
+        self._ages: dict[str, int] = {}
+        self._age = count()
+        self._expected: dict[str, str] = {}
+        """By uid, the node for which a Pod was judged before it was bound."""
+        self._early: set[str] = set()
+        """Uids of Pods that were judged for evictions whose condition is still to come."""
+        self._saved, self._saved_at = SAVED_SECONDS, clock()
+        self._passes_over = False
+        self.tally = tally
+        self.behind = 0.0
+
+    def begin(self) -> None:
+        """The first lists are applied: what comes from now on is judged."""
+        waiting = (pod for pod in self._pods.values() if not pod.node_name)
+        for pod in sorted(waiting, key=lambda pod: (str(pod.created), pod.key)):
+            self._ages[pod.uid] = next(self._age)
+
+    def take(self, message: WatchMessage) -> None:
+        """Have ``message`` wait for its time."""
+        self._waiting.append(Seen(self._clock(), message))
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def next_in(self) -> float | None:
+        """Seconds until a message is due; None where none waits."""
+        if not self._waiting:
+            self.behind = 0.0
+            return None
+        late = self._clock() - self._waiting[0].at - self.settings.lookahead
+        self.behind = max(late, 0.0)
+        return max(-late, 0.0)
+
+    def step(self) -> None:
+        """Judge what the next message shows, and apply it."""
+        seen = self._waiting.popleft()
+        self._keep_up()
+        message = seen.message
+        match message:
+            case Changed(kind=kinds.POD, object=pod):
+                self._changed(pod, seen.at)
+            case Removed(kind=kinds.POD, object=pod):
+                self._left(pod, seen.at)
+            case Replaced(kind=kinds.POD, objects=pods):
+                self._relisted(pods)
+            case Changed(kind=kind, object=obj) if kind in KINDS:
+                self._prior.note(kind, obj)
+            case Removed(kind=kind, object=obj) if kind in KINDS:
+                self._prior.gone(kind, obj.key)
+        self._world.handlers.apply(message)
+
+    def _keep_up(self) -> None:
+        """Begin to pass decisions over, or end it."""
+        most = self.settings.most_behind
+        if self._passes_over and self.behind < most / 2:
+            self._passes_over = False
+            last = self.tally.skipped[-1] if self.tally.skipped else None
+            log.info("Caught up", passed_over=0 if last is None else last.count)
+        elif not self._passes_over and self.behind > most:
+            self._passes_over = True
+            log.warning("Too far behind: decisions are passed over", seconds=round(self.behind, 1))
+
+    # What a message shows
+
+    def _changed(self, pod: Pod, at: float) -> None:
+        old = self._pods.get(pod.key)
+        if old is None or old.uid != pod.uid:
+            self._new(pod, at)
+        elif old.resource_version == pod.resource_version != "":
+            return
+        elif old.node_name:
+            if pod.terminal:
+                self._moves.add(Move(at, old, came=False))
+            elif _preempted(pod) and not _preempted(old):
+                self._first_victim(old)
+        elif pod.node_name:
+            self._bound(old, pod, at)
+        elif pod in self.follows:
+            self._updated(old, pod)
+
+    def _new(self, pod: Pod, at: float) -> None:
+        if pod.node_name:
+            self._moves.add(Move(at, pod, came=True))
+        else:
+            self._ages[pod.uid] = next(self._age)
+
+    def _left(self, pod: Pod, at: float) -> None:
+        old = self._pods.get(pod.key)
+        if old is None or old.uid != pod.uid:
+            return
+        if not old.node_name:
+            self._forget(old)
+            return
+        if _preempted(pod) and not _preempted(old):
+            self._first_victim(old)
+        self._moves.add(Move(at, old, came=False))
+
+    def _bound(self, old: Pod, pod: Pod, at: float) -> None:
+        written = self._prior.written(old)
+        if pod in self.follows and self._expected.get(pod.uid) != pod.node_name:
+            self._compare(old, Theirs(node=pod.node_name), written)
+        rank = self._rank(pod) if self.follows.is_theirs(pod) else None
+        self._moves.add(Move(at, pod, True, rank, written))
+        self._forget(old)
+
+    def _updated(self, old: Pod, pod: Pod) -> None:
+        """A Pod goes on to wait: an attempt has failed, or a node is expected."""
+        theirs = _failed(old, pod)
+        if theirs is not None:
+            if pod.uid in self._early:
+                self._early.discard(pod.uid)
+                return
+            if theirs.nominated:
+                victims = self._victims(theirs.nominated)
+                theirs = msgspec.structs.replace(theirs, victims=victims)
+            self._compare(old, theirs, self._prior.written(old))
+        elif _has_failed(old, pod, Reason.SCHEDULER_ERROR):
+            self.tally.skip(pod.key, NotCompared.ERROR)
+        elif (node := pod.status.nominated_node_name) and node != old.status.nominated_node_name:
+            self._compare(old, Theirs(node=node), self._prior.written(old))
+            self._expected[pod.uid] = node
+
+    def _relisted(self, pods: list[Pod]) -> None:
+        """The watch was broken: who was bound meanwhile, and in which order, is not known."""
+        for pod in pods:
+            old = self._pods.get(pod.key)
+            if old is None or old.uid != pod.uid:
+                self._ages[pod.uid] = next(self._age)
+            elif pod.node_name and not old.node_name:
+                if pod in self.follows and self._expected.get(pod.uid) != pod.node_name:
+                    self.tally.skip(pod.key, NotCompared.NOT_WATCHED)
+                self._forget(old)
+        for uid in self._ages.keys() - {pod.uid for pod in pods if not pod.node_name}:
+            del self._ages[uid]
+
+    def _forget(self, pod: Pod) -> None:
+        self._prior.forget(pod)
+        self._ages.pop(pod.uid, None)
+        self._expected.pop(pod.uid, None)
+        self._early.discard(pod.uid)
+
+    # Evictions there
+
+    def _first_victim(self, victim: Pod) -> None:
+        """Judge the Pod for which ``victim`` leaves, in time."""
+        for seen in self._waiting:
+            match seen.message:
+                case Changed(kind=kinds.POD, object=pod) if pod in self.follows:
+                    old = self._pods.get(pod.key)
+                    if old is None or old.uid != pod.uid or old.node_name or pod.uid in self._early:
+                        continue
+                    theirs = _failed(old, pod)
+                    if theirs is not None and theirs.nominated == victim.node_name:
+                        victims = self._victims(victim.node_name) | {victim.key}
+                        theirs = msgspec.structs.replace(theirs, victims=victims)
+                        self._compare(old, theirs, self._prior.written(old))
+                        self._early.add(pod.uid)
+                        return
+
+    def _victims(self, node: str) -> frozenset[str]:
+        """Pods on the node, about to be evicted."""
+        leaving = set()
+        for seen in self._waiting:
+            match seen.message:
+                case Changed(kind=kinds.POD, object=pod) | Removed(kind=kinds.POD, object=pod):
+                    if pod.node_name == node and _preempted(pod):
+                        old = self._pods.get(pod.key)
+                        if old is not None and not _preempted(old):
+                            leaving.add(pod.key)
+        return frozenset(leaving)
+
+    # Judging
+
+    def _compare(self, pod: Pod, theirs: Theirs, written: tuple[Written, ...]) -> None:
+        if self._passes_over:
+            self.tally.skip(pod.key, NotCompared.BEHIND)
+            return
+        if self._world.queue.groups.entry_of_pod(pod) is not None:
+            self.tally.skip(pod.key, NotCompared.GROUP)
+            return
+        with ExitStack() as stack:
+            for one in written:
+                stack.enter_context(one.undone(self._world.cache.objects))
+            judgement = self._judge.judge(pod, theirs, self._now())
+            if judgement.failed:
+                self.tally.skip(pod.key, NotCompared.ERROR)
+                return
+            verdict = judgement.verdict
+            if not verdict.agreed:
+                excused = self._excuse(pod, theirs, judgement)
+                verdict = msgspec.structs.replace(verdict, excused=excused)
+        self.tally.add(verdict)
+
+    def _excuse(self, pod: Pod, theirs: Theirs, judgement: Judgement) -> NotCompared | None:
+        """Whether the difference may be a matter of what was in flight."""
+        self._moves.forget(self._waiting[0].at if self._waiting else self._clock())
+        before = self._moves.latest()
+        after = list(islice(self._coming(pod), MOST_MOVES))
+        every = others(before, after, self._rank(pod))
+        that_matter = [other for other in every if self._matters(other, judgement)]
+        if that_matter and self._balance() <= 0:
+            return NotCompared.NOT_CHECKED
+        began = self._clock()
+        try:
+            for other in that_matter:
+                with imagined(self._world.cache, other):
+                    if self._judge.agrees(pod, theirs):
+                        return NotCompared.IN_FLIGHT
+        finally:
+            self._saved -= self._clock() - began
+        return None
+
+    def _matters(self, other: Other, judgement: Judgement) -> bool:
+        """Whether a move of another world is on a node of importance."""
+        rows = judgement.rows
+        row_of = self._world.cache.nodes.row
+        return rows is None or any(row_of(move.pod.node_name) in rows for move in other.moves)
+
+    def _coming(self, pod: Pod) -> Iterator[Move]:
+        """The moves to come, without that of ``pod``, the next one first."""
+        first = self._waiting[0].at if self._waiting else 0.0
+        for at, message in self._waiting:
+            if at > first + SECONDS:
+                return
+            match message:
+                case Changed(kind=kinds.POD, object=new) | Removed(kind=kinds.POD, object=new):
+                    old = self._pods.get(new.key)
+                    if new.uid == pod.uid or old is None or old.uid != new.uid:
+                        continue
+                    if isinstance(message, Removed) or new.terminal:
+                        if old.node_name:
+                            yield Move(at, old, came=False)
+                    elif new.node_name and not old.node_name:
+                        theirs = self.follows.is_theirs(new)
+                        yield Move(at, new, True, self._rank(new) if theirs else None)
+
+    def _rank(self, pod: Pod) -> Rank:
+        return -pod.priority, self._ages.get(pod.uid, -1)
+
+    def _balance(self) -> float:
+        """Seconds that may be spent on other orders."""
+        now = self._clock()
+        self._saved = min(self._saved + (now - self._saved_at) * SHARE, SAVED_SECONDS)
+        self._saved_at = now
+        return self._saved
+
+
+def _scheduled(pod: Pod) -> Condition | None:
+    return next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
+
+
+def _has_failed(old: Pod, pod: Pod, reason: Reason) -> bool:
+    """Whether ``pod`` shows a failed attempt for this reason, and ``old`` does not."""
+    condition = _scheduled(pod)
+    if condition is None or condition == _scheduled(old):
+        return False
+    return condition.status == "False" and condition.reason == reason
+
+
+def _failed(old: Pod, pod: Pod) -> Theirs | None:
+    """What the other scheduler has decided, where it found no node."""
+    condition = _scheduled(pod)
+    if condition is None or not _has_failed(old, pod, Reason.UNSCHEDULABLE):
+        return None
+    node = pod.status.nominated_node_name
+    nominated = node if node != old.status.nominated_node_name else ""
+    return Theirs(message=condition.message, nominated=nominated)
+
+
+def _preempted(pod: Pod) -> bool:
+    """Whether a scheduler evicts the Pod."""
+    return any(c.type == DISRUPTION_TARGET and c.reason == PREEMPTED for c in pod.status.conditions)
