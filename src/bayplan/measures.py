@@ -144,6 +144,28 @@ def measures_of(
     )
 
 
+def named(measures: Measures) -> dict[str, float]:
+    """The measures as one number each, by the names that readers see."""
+    numbers = {f"used {name}": share for name, share in measures.used.items() if name != PODS}
+    numbers |= {
+        "dominant share, mean": measures.dominant.mean,
+        "dominant share, deviation": measures.dominant.deviation,
+    }
+    numbers |= {f"stranded {name}": share for name, share in measures.stranded.items()}
+    for name, devices in measures.devices.items():
+        if devices.fragmentation is not None:
+            numbers[f"fragmentation {name}"] = devices.fragmentation
+    numbers |= {f"survivors {level}": share for level, share in measures.survivors.items()}
+    if measures.price is not None:
+        numbers["price of nodes with Pods"] = measures.price
+    return numbers
+
+
+def shown(name: str, value: float) -> str:
+    """A number of `named` as text: a price, else a share."""
+    return f"{value:,.2f}" if name.startswith("price") else f"{value:.1%}"
+
+
 def demands_of(pods: Iterable[Pod]) -> dict[Request, int]:
     """What Pods request, and how many do."""
     examples: dict[int, Pod] = {}

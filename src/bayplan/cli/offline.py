@@ -80,6 +80,8 @@ def load(
     feature_gates: Iterable[str] | None = None,
     kubeconfig: Where = None,
     losing: tuple[str, str] | None = None,
+    *,
+    adopts_running: bool = False,
 ) -> tuple[LoadedCluster, Core]:
     """The cluster in the files, or the running cluster where there are none, loaded into a core.
 
@@ -100,7 +102,15 @@ def load(
         if any(isinstance(a, LoadArgs) for p in effective.profiles for a in p.plugin_args.values()):
             kinds = (*kinds, NODE_METRICS)
         if paths:
-            cluster = load_cluster(paths, profile, namespace, as_pending, kinds, losing)
+            cluster = load_cluster(
+                paths,
+                profile,
+                namespace,
+                as_pending,
+                kinds,
+                losing,
+                adopts_running=adopts_running,
+            )
         else:
             listed = live.objects(kubeconfig, kinds)
             cluster = listed_cluster(listed, profile, as_pending, kinds)

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bayplan.cli.offline import age
+from bayplan.measures import shown
 from bayplan.replay.outcome import Sample, Summary, numbers
 from bayplan.replay.run import Outcome
 
@@ -55,14 +56,12 @@ def figures(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "p50, p90, p99", f"{waits.p50:,.1f}, {waits.p90:,.1f}, {waits.p99:,.1f}"
     yield "longest", f"{waits.longest:,.1f}"
     for name, value in summary.means.items():
-        yield name, shown(name, value)
+        yield name, text_of(name, value)
 
 
-def shown(name: str, value: float) -> str:
-    """A number of `bayplan.replay.outcome.numbers`: most are shares."""
-    if name.startswith(("Pods", "price")):
-        return f"{value:,.2f}"
-    return f"{value:.1%}"
+def text_of(name: str, value: float) -> str:
+    """A number of `bayplan.replay.outcome.numbers` as text."""
+    return f"{value:,.1f}" if name.startswith("Pods") else shown(name, value)
 
 
 def _over_time(samples: Sequence[Sample]) -> Table:
@@ -78,6 +77,6 @@ def _over_time(samples: Sequence[Sample]) -> Table:
             age(sample.at),
             f"{sample.bound:,}",
             f"{sample.evicted:,}",
-            *(shown(name, values[name]) if name in values else "-" for name in names),
+            *(text_of(name, values[name]) if name in values else "-" for name in names),
         )
     return table

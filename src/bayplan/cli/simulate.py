@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bayplan.cli import offline, plugins
+from bayplan.cli import offline, plugins, replan_text
 from bayplan.cli.explain_text import some
 from bayplan.cli.offline import Output
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
@@ -40,13 +40,17 @@ def simulate(
             help="What if the nodes with this label were gone? Implies --evict.",
         ),
     ] = None,
+    replan: Annotated[
+        bool, typer.Option("--replan", help="Place all Pods that run anew, too.")
+    ] = False,
 ) -> None:
     """Say where all pending Pods of a file would go, and who would be evicted for them.
 
     Each sees the Pods placed before it. Who would be evicted is still there
     for the next one, unless --evict is given: then all evictions together are
     those that the file would cause. With --lose, the Pods of lost nodes that
-    a controller makes again are pending, too.
+    a controller makes again are pending, too. With --replan, all Pods but
+    those of DaemonSets and static ones are: how much better could it be?
     """
     with offline.reporting():
         cluster, core = offline.load(
@@ -56,7 +60,11 @@ def simulate(
             namespace,
             feature_gates=feature_gates,
             losing=None if lose is None else _label(lose),
+            adopts_running=replan,
         )
+        if replan:
+            replan_text.replan(cluster, core, output, evict=evict)
+            return
         before = usage(core)
         placements = simulate_pods(core, judged(cluster, core), evict=evict or lose is not None)
     loss = cluster.loss

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from bayplan.measures import Measures
+from bayplan.measures import Measures, named
 from bayplan.recordings.file import RecordingWriter
 from bayplan.recordings.lines import encode
 
@@ -89,21 +89,7 @@ def waits_of(seconds: Iterable[float]) -> Waits:
 
 def numbers(sample: Sample) -> dict[str, float]:
     """The numbers of a sample, by the names for readers."""
-    measures = sample.measures
-    shown: dict[str, float] = {"Pods pending": sample.pending}
-    shown |= {f"used {name}": share for name, share in measures.used.items() if name != "pods"}
-    shown |= {
-        "dominant share, mean": measures.dominant.mean,
-        "dominant share, deviation": measures.dominant.deviation,
-    }
-    shown |= {f"stranded {name}": share for name, share in measures.stranded.items()}
-    for name, devices in measures.devices.items():
-        if devices.fragmentation is not None:
-            shown[f"fragmentation {name}"] = devices.fragmentation
-    shown |= {f"survivors {level}": share for level, share in measures.survivors.items()}
-    if measures.price is not None:
-        shown["price of nodes with Pods"] = measures.price
-    return shown
+    return {"Pods pending": sample.pending, **named(sample.measures)}
 
 
 def means_of(samples: Iterable[Sample]) -> dict[str, float]:

@@ -82,6 +82,8 @@ def load_cluster(
     as_pending: str | None = None,
     kinds: Iterable[Kind[object]] = (),
     losing: tuple[str, str] | None = None,
+    *,
+    adopts_running: bool = False,
 ) -> LoadedCluster:
     """Read cluster files.
 
@@ -93,6 +95,7 @@ def load_cluster(
         as_pending: namespace/name of a Pod that is judged as if it had no node yet.
         kinds: the kinds that plugins declare, in addition to `KINDS`.
         losing: label and value of nodes that are taken away (`bayplan.simulation.loss`).
+        adopts_running: give Pods that have a node to ``scheduler_name``, too.
 
     Raises:
         ClusterFileError: a file cannot be read, there are neither Nodes nor Pods, or no Node is to
@@ -111,6 +114,8 @@ def load_cluster(
             why = [*notes.lines(), f"{names}: there is neither a Node nor a Pod in it"]
             raise ClusterFileError("\n".join(why))
         loss = None if losing is None else lose(objects, *losing)
+        if adopts_running and scheduler_name is not None:
+            _adopt(objects[POD], scheduler_name)
         cluster = _cluster(objects, notes, scheduler_name, as_pending, watched)
         cluster.loss = loss
         return cluster
@@ -174,7 +179,8 @@ def _cluster(
 ) -> LoadedCluster:
     runs_on = _take_off_its_node(objects, as_pending)
     if scheduler_name is not None:
-        _adopt_pending(objects, scheduler_name)
+        pending = (pod for pod in objects[POD] if not pod.spec.get("nodeName"))
+        _adopt(pending, scheduler_name)
     _admit(objects, notes)
     note_dangling(objects, notes)
     return LoadedCluster({kind: _decoded(objects[kind], notes) for kind in watched}, notes, runs_on)
@@ -239,10 +245,9 @@ def _take_off_its_node(objects: Objects, key: str | None) -> str:
     return ""
 
 
-def _adopt_pending(objects: Objects, scheduler_name: str) -> None:
-    for pod in objects[POD]:
-        if not pod.spec.get("nodeName"):
-            pod.spec["schedulerName"] = scheduler_name
+def _adopt(pods: Iterable[Entry], scheduler_name: str) -> None:
+    for pod in pods:
+        pod.spec["schedulerName"] = scheduler_name
 
 
 def _admit(objects: Objects, notes: Notes) -> None:
