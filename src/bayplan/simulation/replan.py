@@ -1,4 +1,4 @@
-"""Replan: the Pods of a cluster that run, placed anew: how much better could it be?
+"""Replan: all Pods that run, placed anew.
 
 All Pods that a profile is responsible for are taken off their nodes, and go the way of pending ones
 in the order of the queue. Pods of DaemonSets and static ones stay, and Pods that are being deleted.
@@ -22,7 +22,7 @@ _STAY = NOT_MADE_AGAIN.keys() - {""}
 
 
 def take_off(core: Core) -> list[Pod]:
-    """Take the Pods off their nodes; returns them without a node. They wait in the queue then."""
+    """Take the Pods off their nodes; returns the Pods as they wait in the queue."""
     apply = core.world.handlers.apply
     running = movable(core)
     for pod in running:
