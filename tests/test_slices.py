@@ -9,13 +9,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
-from tests.groups import group_cluster, members, pod_group, racks, slices, sub_groups, topology
+from tests.groups import (
+    GATES,
+    conditions,
+    gang,
+    gang_members,
+    group_cluster,
+    members,
+    pod_group,
+    racks,
+    slices,
+    sub_groups,
+    topology,
+    workload_cluster,
+)
 from tests.judge_slices import check
 from tests.owners import make_job, pods_of_job
 from tests.properties import length
 from tests.slice_judge import Question, Rack, best, rank_of
 
-from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
+from bayplan.api.scheduling import KubernetesPodGroup
+from bayplan.testing import Builder, NodeBuilder, PodBuilder, make_node, make_pod
 from bayplan.testing.builder import Json
 
 LEVELS = ["zone", "block", "rack", "host"]
@@ -369,3 +383,174 @@ def test_slices_are_placed_wherever_they_fit_and_in_the_tightest_domains(asked: 
 def test_layouts_are_the_best_of_all_ways() -> None:
     """`python -m tests.judge_slices` looks at thousands."""
     assert 10 < sum(map(check, range(30))) < 30
+
+
+# PodGroups of Kubernetes
+
+
+def of_kubernetes(minimum: int, rack_size: int, required: str = "") -> Builder[KubernetesPodGroup]:
+    """A gang of Kubernetes with slices in racks."""
+    group = gang("g", minimum)
+    for name, value in slices(("rack", rack_size)).items():
+        group = group.annotation(name, value)
+    if required:
+        group = group.spec(schedulingConstraints={"topology": [{"key": required}]})
+    return group
+
+
+def workloads(*built: NodeBuilder) -> Cluster:
+    """A cluster whose scheduler places PodGroups of Kubernetes in topology domains."""
+    cluster = workload_cluster(gates=GATES)
+    cluster.add(*built)
+    return cluster
+
+
+def test_a_gang_of_kubernetes_may_have_slices() -> None:
+    rooms = {"z/b0/r0": 7, "z/b0/r1": 3, "z/b1/r2": 8, "z/b1/r3": 5}
+    cluster = workloads(*tree(rooms))
+    cluster.add(of_kubernetes(12, 4, "block"), *gang_members("g", 13))
+    cluster.settle()
+    assert racks_of(cluster) == {"r2": 8, "r3": 4}  # the last one would begin a slice
+    assert ("g", "True", "Scheduled", "") in conditions(cluster)
+
+
+def test_a_gang_of_kubernetes_whose_slices_do_not_fit_says_so_and_is_woken_by_room() -> None:
+    cluster = workloads(*racks(3, 3))
+    cluster.add(of_kubernetes(6, 2), *gang_members("g", 6))
+    cluster.settle()
+    assert cluster.bound == []
+    message = "at most 4 of 6 fit with every 2 in one rack"
+    assert message in conditions(cluster)[-1][3]
+    cluster.add(*racks(0, 0, 2))
+    cluster.settle(2)
+    assert racks_of(cluster) == {"r0": 2, "r1": 2, "r2": 2}
+    assert cluster.is_at_rest()
+
+
+def test_what_a_gang_of_kubernetes_lost_goes_where_the_rest_of_its_slice_is() -> None:
+    cluster = workloads(*racks(2, 3))
+    cluster.add(of_kubernetes(4, 2))
+    pods = gang_members("g", 4)
+    homes = ["r0n0", "r0n1", "r1n0", "r1n1"]
+    cluster.add(*(pod.node(node) for pod, node in zip(pods, homes, strict=True)))
+    cluster.remove(pods[0])
+    blocking = make_pod("other").req(cpu="1").node("r0n0")
+    cluster.add(blocking, *gang_members("g", 1, first=4))
+    cluster.settle()
+    assert cluster.bound == []
+    assert "were outside of the domain of the Pod's slice, rack r0" in cluster.verdict[1]
+    cluster.remove(blocking)
+    cluster.settle(2)
+    assert racks_of(cluster) == {"r0": 1}
+
+
+def test_a_fault_in_the_slices_of_a_gang_of_kubernetes_is_its_condition() -> None:
+    cluster = workloads(*racks(4))
+    cluster.add(of_kubernetes(4, 3), *gang_members("g", 4))
+    cluster.settle()
+    assert cluster.bound == []
+    text = "bayplan.dev/slices: the size 3 does not divide the minimum, 4"
+    assert text in conditions(cluster)[-1][3]
+    cluster.add(of_kubernetes(4, 2))
+    cluster.settle(2)
+    assert racks_of(cluster) == {"r0": 4}
+
+
+# Kueue's annotations
+
+
+def asking(pods: list[PodBuilder], **annotations: str) -> list[PodBuilder]:
+    """The Pods with annotations of Kueue, whose names are written with underlines."""
+    return [
+        pod.meta(
+            annotations={
+                f"kueue.x-k8s.io/{name.replace('_', '-')}": v for name, v in annotations.items()
+            }
+        )
+        for pod in pods
+    ]
+
+
+IN_PAIRS = {
+    "podset_required_topology": "block",
+    "podset_slice_required_topology": "rack",
+    "podset_slice_size": "2",
+}
+LAYERS = '[{"topology": "block", "size": 4}, {"topology": "rack", "size": 2}]'
+
+
+@pytest.mark.parametrize(
+    ("annotations", "placed"),
+    [
+        pytest.param(IN_PAIRS, {"r2": 2, "r3": 2}, id="slices"),
+        pytest.param(
+            {"podset_slice_required_topology_constraints": LAYERS}, {"r2": 2, "r3": 2}, id="layers"
+        ),
+        pytest.param({"podset_preferred_topology": "rack"}, {"r0": 4}, id="preferred"),
+        pytest.param({**IN_PAIRS, "workload": "w"}, None, id="placed-by-kueue"),
+    ],
+)
+def test_annotations_of_kueue_count_where_kueue_does_not_place(
+    annotations: dict[str, str], placed: dict[str, int] | None
+) -> None:
+    """Without the annotations the names of nodes decide: r0 and a node of r1 are filled."""
+    rooms = {"z/b0/r0": 3, "z/b0/r1": 1, "z/b1/r2": 3, "z/b1/r3": 2}
+    if placed == {"r0": 4}:
+        rooms["z/b0/r0"] = 4
+    cluster = cluster_of(*tree(rooms))
+    cluster.add(pod_group("g", minMember=4), *asking(members("g", 4), **annotations))
+    cluster.settle()
+    assert len(cluster.bound) == 4
+    if placed is not None:
+        assert racks_of(cluster) == placed
+    else:
+        assert "domain" not in notes(cluster)[-1]
+        assert notes(cluster)[-1] == "Bound: 4 Pods, of which 4 are needed"
+
+
+def test_a_pod_with_kueues_annotations_that_replaces_another_goes_to_its_slice() -> None:
+    cluster = cluster_of(*racks(2, 2, 3))
+    cluster.add(pod_group("g", minMember=4))
+    wants = {"podset_slice_required_topology": "rack", "podset_slice_size": "2"}
+    pods = asking(members("g", 4), **wants)
+    homes = ["r0n0", "r0n1", "r1n0", "r1n1"]
+    cluster.add(*(pod.node(node) for pod, node in zip(pods, homes, strict=True)))
+    cluster.remove(pods[2])
+    cluster.add(*asking(members("g", 1, first=4), **wants))
+    cluster.settle()
+    assert racks_of(cluster) == {"r1": 1}
+
+
+def test_annotations_of_kueue_that_differ_among_the_pods_of_a_group_are_not_read() -> None:
+    cluster = cluster_of(*racks(3, 3))
+    first, *others = members("g", 4)
+    cluster.add(pod_group("g", minMember=4), first)
+    cluster.add(*asking(others, podset_required_topology="rack"))
+    cluster.settle()
+    assert notes(cluster)[-1] == "Bound: 4 Pods, of which 4 are needed"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "text"),
+    [
+        (
+            {"podset_slice_required_topology": "rack", "podset_slice_size": "two"},
+            'kueue.x-k8s.io/podset-slice-size is "two"; it must be a number, at least 1',
+        ),
+        (
+            {"podset_required_topology": "rak"},
+            "no node has the label rak, which kueue.x-k8s.io/podset-required-topology names",
+        ),
+        (
+            {**IN_PAIRS, "podset_slice_required_topology": "zone"},
+            "kueue.x-k8s.io/podset-slice-required-topology zone is not a level below "
+            "kueue.x-k8s.io/podset-required-topology block",
+        ),
+    ],
+)
+def test_a_fault_in_kueues_annotations_is_named(annotations: dict[str, str], text: str) -> None:
+    cluster = cluster_of(*tree({"z/b/r0": 4}))
+    cluster.add(pod_group("g", minMember=4), *asking(members("g", 4), **annotations))
+    cluster.settle()
+    assert notes(cluster) == [f"BadTopology: {text}"]
+    assert cluster.bound == []

@@ -16,7 +16,8 @@ from bayplan.api.pod import Pod
 from bayplan.attempt.slice_homes import Home, in_slices
 from bayplan.cache.group_policy import Collects
 from bayplan.cache.group_topology import GroupTopology
-from bayplan.cache.node_table import BoolArray, NodeTable
+from bayplan.cache.kueue_topology import asks
+from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.cache.pod_groups import Group
 from bayplan.cache.sub_groups import SubGroup, sub_group_of
 from bayplan.engine.faults import AttemptFault
@@ -31,7 +32,7 @@ def of_members(framework: Framework, nodes: NodeTable, pod: Pod) -> Iterator[Hom
     of these, where its slice is.
     """
     key = framework.groups.key_of(pod) if framework.services.group_sources else ""
-    group = _group(framework, key) if key else None
+    group = _group(framework, key, pod) if key else None
     if group is None:
         yield Home(None)
         return
@@ -54,18 +55,28 @@ def in_slices_of(
     members = framework.groups.pods_of(key, part) if part.slices else ()
     if not members:
         return home
+    return in_slices(nodes, part.slices, pod, members, copies_of(framework, nodes, pod), home)
+
+
+def copies_of(framework: Framework, nodes: NodeTable, pod: Pod) -> IntArray:
+    """``(n,)`` how many Pods like this one each node takes, at most."""
     try:
-        copies = framework.search.capacity.of(pod).copies
+        return framework.search.capacity.of(pod).copies
     except AttemptFault:
-        copies = np.where(nodes.exists, UNBOUNDED, 0)  # the attempt meets the fault as well
-    return in_slices(nodes, part.slices, pod, members, copies, home)
+        # The attempt meets the fault as well.
+        return np.where(nodes.exists, UNBOUNDED, 0)
 
 
-def _group(framework: Framework, key: str) -> Group | None:
-    """The started group, from the plugin with the hierarchy of the group's levels."""
-    sources = framework.services.group_sources
-    groups = (s.find(key) for s in sources if s.policy.collects is Collects.UNTIL_BEGUN)
-    return next((group for group in groups if group is not None), None)
+def _group(framework: Framework, key: str, pod: Pod) -> Group | None:
+    """The started group of ``pod``, from the plugin with the hierarchy of the group's levels."""
+    for source in framework.services.group_sources:
+        if source.policy.collects is not Collects.UNTIL_BEGUN:
+            continue
+        group = source.find(key)
+        if group is not None:
+            pods = (pod, *framework.groups.pods_of(key, group)) if asks(pod) else ()
+            return source.with_asks_of(group, pods) if pods else group
+    return None
 
 
 def _of_part(

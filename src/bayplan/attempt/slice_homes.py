@@ -30,11 +30,11 @@ class Home(NamedTuple):
 
     Attributes:
         rows: ``(n,)`` bool; None for all.
-        outside: what is said of the other rows.
+        outside: what is said of the other rows; None for nothing.
     """
 
     rows: BoolArray | None
-    outside: Status = OUTSIDE
+    outside: Status | None = OUTSIDE
 
 
 def in_slices(

@@ -73,6 +73,8 @@ class GroupTopology(msgspec.Struct, frozen=True):
         levels: the hierarchy of node labels that these belong to, the widest first.
         slices: what the Pods are cut into, the widest level first; none for no slices.
         placement: in which domains slices go.
+        names: what the object calls ``required``, ``preferred`` and ``slices``.
+        fault: what the object says that cannot be; "" for nothing.
     """
 
     required: str = ""
@@ -80,6 +82,8 @@ class GroupTopology(msgspec.Struct, frozen=True):
     levels: tuple[str, ...] = ()
     slices: tuple[Slice, ...] = ()
     placement: SlicePlacement = SlicePlacement.TIGHTEST
+    names: tuple[str, str, str] = (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY, SLICES)
+    fault: str = ""
 
     @property
     def steps(self) -> tuple[str, ...]:

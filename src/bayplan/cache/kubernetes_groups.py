@@ -18,14 +18,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from bayplan.api.kinds import COMPOSITE_POD_GROUP, KUBERNETES_POD_GROUP
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import CompositePodGroup, KubernetesPodGroup
 from bayplan.cache.group_policy import KUBERNETES
-from bayplan.cache.group_topology import GroupTopology
+from bayplan.cache.group_topology import (
+    REQUIRED_TOPOLOGY,
+    SLICE_PLACEMENT,
+    SLICES,
+    GroupTopology,
+    topology_of,
+)
 from bayplan.cache.index import discard
 from bayplan.cache.objects import ObjectStore
-from bayplan.cache.pod_groups import Group
+from bayplan.cache.pod_groups import Group, only_itself
 
 MOST_LEVELS = 4
 """Levels of a tree, that of the PodGroups included: ``WorkloadMaxTreeDepth`` of the API."""
@@ -248,9 +256,22 @@ def _key(obj: KubernetesPodGroup) -> str:
     return obj.key
 
 
+def _topology(obj: KubernetesPodGroup) -> GroupTopology | None:
+    """Where the Pods are to be together; the slices are those of a PodGroup, by annotation."""
+    label, annotations = obj.topology_key, obj.metadata.annotations
+    asked = GroupTopology(required=label, levels=(label,)) if label else None
+    if isinstance(obj, CompositePodGroup) or SLICES not in annotations:
+        return asked
+    placed = {name: annotations.get(name, "") for name in (SLICES, SLICE_PLACEMENT)}
+    whole = obj.minimum if obj.is_gang else 0
+    found, fault = topology_of(placed | {REQUIRED_TOPOLOGY: label}, only_itself, whole)
+    names = ("schedulingConstraints.topology", "", SLICES)
+    return replace(found or GroupTopology(), names=names, fault=fault)
+
+
 def _group(key: str, obj: KubernetesPodGroup, children: tuple[Group, ...]) -> Group:
     """What the object asks for; ``minimum`` is in Pods, whatever the object counts."""
-    created, label = obj.metadata.creation_timestamp, obj.topology_key
+    created = obj.metadata.creation_timestamp
     minimum = obj.minimum
     if isinstance(obj, CompositePodGroup):
         minimum = sum(sorted(child.minimum for child in children)[: obj.minimum])
@@ -258,7 +279,7 @@ def _group(key: str, obj: KubernetesPodGroup, children: tuple[Group, ...]) -> Gr
         key=key,
         uid=obj.uid,
         minimum=minimum,
-        topology=GroupTopology(required=label, levels=(label,)) if label else None,
+        topology=_topology(obj),
         whole=obj.is_one_unit,
         created=None if created is None else created.timestamp(),
         policy=KUBERNETES,

@@ -221,7 +221,10 @@ class _Item(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
         asked = of_parts(self.required_topology, self.preferred_topology, self.slices, levels)
         if asked is None:
             return None
-        return replace(asked, placement=placement_in(self.slice_placement, "")[0])
+        fields = ("requiredTopology", "preferredTopology", "slices")
+        required, preferred, slices = (f"{self.name}'s {field}" for field in fields)
+        placement, _ = placement_in(self.slice_placement, "")
+        return replace(asked, placement=placement, names=(required, preferred, slices))
 
 
 def parts_of(annotations: Mapping[str, str], levels: Levels) -> tuple[tuple[SubGroup, ...], str]:

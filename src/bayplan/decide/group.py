@@ -91,6 +91,10 @@ def _decide(
 ) -> GroupDecision:
     if group.is_composite:
         pods = pods_of(group, pods)
+    sources = framework.services.group_sources
+    source = next((s for s in sources if s.policy is group.policy), None)
+    if source is not None:
+        group = source.with_asks_of(group, pods)
     if group.policy.refuses_mixed:
         fault = words_kubernetes.invalid(group, pods, placers.planner.scheduled(group))
         if fault:

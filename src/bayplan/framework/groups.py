@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar, Protocol
 
 from bayplan.api.pod import Pod
@@ -33,6 +33,10 @@ class GroupSource(Named, Protocol):
 
     def find(self, key: str, /) -> Group | None:
         """The group called ``key``; None while its object does not exist."""
+
+    def with_asks_of(self, group: Group, _pods: Iterable[Pod], /) -> Group:
+        """The group with what the Pods ask for, where its object does not say."""
+        return group
 
     def missing(
         self, key: str, waiting: Mapping[str, int], scheduled: Mapping[str, int], /

@@ -22,12 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayplan.cache.group_topology import (
-    PREFERRED_TOPOLOGY,
-    REQUIRED_TOPOLOGY,
-    SLICES,
-    GroupTopology,
-)
+from bayplan.cache.group_topology import GroupTopology
 from bayplan.cache.node_table import BoolArray, CodeArray, IntArray, NodeTable
 from bayplan.cache.sub_groups import SubGroup
 from bayplan.groups.capacity import GroupCapacity
@@ -73,23 +68,22 @@ def shown(value: str) -> str:
 
 def fault(nodes: NodeTable, group: SubGroup) -> str:
     """Why the group's topology can never be satisfied; empty if there is no such reason."""
-    for part in group.walk():
-        if part.topology is not None and (text := _fault_of(nodes, part, part.topology)):
-            return text
-    return ""
+    topologies = (part.topology for part in group.walk())
+    faults = (_fault_of(nodes, topology) for topology in topologies if topology is not None)
+    return next(filter(None, faults), "")
 
 
-def _fault_of(nodes: NodeTable, part: SubGroup, topology: GroupTopology) -> str:
-    levels, own = topology.levels, f"{part.name}'s " if part.name else ""
-    required = f"{own}requiredTopology" if own else REQUIRED_TOPOLOGY
-    preferred = f"{own}preferredTopology" if own else PREFERRED_TOPOLOGY
+def _fault_of(nodes: NodeTable, topology: GroupTopology) -> str:
+    levels, (required, preferred, slices) = topology.levels, topology.names
     needed = [(required, topology.required)] if topology.required else []
-    slices = [(f"{own}slices" if own else SLICES, layer.topology) for layer in topology.slices]
     wished = [(preferred, topology.preferred)] if topology.preferred else []
-    for (upper, above), (lower, label) in pairwise([*needed, *wished, *slices]):
+    layers = [(slices, layer.topology) for layer in topology.slices]
+    if topology.fault:
+        return topology.fault
+    for (upper, above), (lower, label) in pairwise([*needed, *wished, *layers]):
         if label not in levels[levels.index(above) :]:
             return f"{lower} {label} is not a level below {upper} {above}"
-    needed += slices
+    needed += layers
     for name, label in needed:
         if not (nodes.label(label).codes >= 0).any():
             return f"no node has the label {label}, which {name} names"

@@ -43,6 +43,8 @@ from msgspec.structs import replace
 from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Reason, Rejection
 from bayplan.attempt.selection import NodeChooser
+from bayplan.attempt.slice_homes import Home
+from bayplan.cache.node_table import BoolArray
 from bayplan.cache.pod_groups import Group
 from bayplan.config.points import Point
 from bayplan.engine.faults import AttemptFault, is_interrupt
@@ -57,6 +59,7 @@ from bayplan.groups.capacity import GroupCapacity
 from bayplan.groups.decision import GroupDecision, Placed
 from bayplan.groups.domains import Domain
 from bayplan.groups.fill import Fill
+from bayplan.groups.placement_slices import PlacementSlices
 from bayplan.support.text import error_text
 
 log = structlog.get_logger("groups")
@@ -231,7 +234,12 @@ class PlacementSearch:
         Nothing either where nothing is to be remembered.
         """
         names = {placement.name for placement in placements}
-        if not self._remembers or node.info.scheduled or not 1 < len(placements) == len(names):
+        if (
+            not self._remembers
+            or node.info.scheduled
+            or node.group.slices
+            or not 1 < len(placements) == len(names)
+        ):
             return []
         shapes = {pod.shape.id: pod for pod in node.info.pods}
         found = [self._selector.by_rows_alone(self._framework, pod) for pod in shapes.values()]
@@ -290,8 +298,18 @@ class PlacementSearch:
         everywhere = placement is None or placement.everywhere
         rows = None if placement is None or everywhere else placement.rows
         self._fill.by_rows_alone = self._remembers
-        for tried, pod in enumerate(pods, 1):
-            rejection = self._fill.place(pod, rows, outside=None)
+        slices = self._slices(node, rows)
+        refusal = None if slices is None else self._lay_out(node, slices)
+        if refusal is not None:
+            return refusal
+        if first := len(self._fill.placed) - mark:
+            scheduled += first
+            status = self._feasible(node, state, scheduled, len(pods) - first)
+        for tried, pod in enumerate(pods[first:], first + 1):
+            home = (
+                Home(rows, None) if slices is None else slices.home(pod, self._fill.placed[mark:])
+            )
+            rejection = self._fill.place(pod, home.rows, home.outside)
             if rejection is None:
                 scheduled += 1
             else:
@@ -306,7 +324,28 @@ class PlacementSearch:
             status = self._feasible(node, state, scheduled, len(pods) - tried)
             if status.rejected or status.code is _ERROR:
                 break
-        return _decision(node, status, tuple(self._fill.placed[mark:]), rejected)
+        done = _decision(node, status, tuple(self._fill.placed[mark:]), rejected)
+        return replace(done, slices={"": slices.shares}) if slices and slices.shares else done
+
+    def _slices(self, node: _Node, rows: BoolArray | None) -> PlacementSlices | None:
+        """What places the Pods of a group with slices, or with a fault in these."""
+        topology = node.group.topology
+        if topology is None or not (topology.slices or topology.fault):
+            return None
+        nodes = self._selector.nodes
+        return PlacementSlices(self._framework, self._fill, nodes, node.group, node.info, rows)
+
+    def _lay_out(self, node: _Node, slices: PlacementSlices) -> GroupDecision | None:
+        """Place the minimum of a group with slices; the decision if that does not fit."""
+        refused = slices.lay_out()
+        if refused is None:
+            return None
+        pod, rejection = refused
+        rejected = {pod.uid: replace(rejection, nominated=None)}
+        status = Status.unschedulable(UNSCHEDULABLE, rejection.message)
+        if rejection.reason is Reason.SCHEDULER_ERROR:
+            status = Status.error(rejection.message)
+        return _decision(node, status, rejected=rejected)
 
     def _feasible(self, node: _Node, state: CycleState, scheduled: int, remaining: int) -> Status:
         """What PlacementFeasible plugins say: Success, Wait, Unschedulable or Error."""
@@ -379,8 +418,11 @@ def _of_children(node: _Node, status: Status, children: Sequence[GroupDecision])
         if child.fits
         for name, domain in child.domains.items()
     }
+    slices = {
+        child.group.key: child.slices[""] for child in children if child.fits and child.slices
+    }
     done = _decision(node, status, tuple(placed), rejected)
-    return replace(done, children=tuple(children), domains=domains)
+    return replace(done, children=tuple(children), domains=domains, slices=slices)
 
 
 def _on_nodes(node: _Node, done: GroupDecision | PlacementResult) -> list[Pod]:

@@ -93,7 +93,7 @@ def too_few_slices(
 ) -> GroupRejection:
     """By the upper bound, all of ``domain`` holds not enough slices of a part of the group."""
     rows = slice(None) if domain.rows is None else domain.rows
-    short, slices = short_by(capacity.short_of(rows)), _in_slices(part)
+    short, slices = short_by(capacity.short_of(rows)), in_slices_of(part)
     return GroupRejection(
         f"NoRoom: at most {domain.holds} of {part.minimum}{_of(part)} fit{slices}{short}",
         f"{_named(group, part)} does not fit at once{slices}{short}",
@@ -169,7 +169,7 @@ def no_domain(
         text = _best(part, domains, fits, capacity)
     rejections = [rejection for _, rejection in tried]
     what = f"the sub-group {part.name}" if part.name else "the group"
-    what += _in_slices(part)
+    what += in_slices_of(part)
     return GroupRejection(
         f"NoDomain: no {level} holds {what}: {text}",
         f"{_named(group, part)} does not fit into one {level}",
@@ -198,7 +198,8 @@ def _of(part: SubGroup) -> str:
     return f" of the sub-group {part.name}" if part.name else ""
 
 
-def _in_slices(part: SubGroup) -> str:
+def in_slices_of(part: SubGroup) -> str:
+    """What a part with slices asks for besides its minimum; "" for no slices."""
     layers = " and ".join(f"{layer.size} in one {layer.topology}" for layer in part.slices)
     return f" with every {layers}" if layers else ""
 

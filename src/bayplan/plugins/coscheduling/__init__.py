@@ -15,12 +15,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar
 
+from msgspec.structs import replace
+
 from bayplan.api.kinds import NODE, POD_DISRUPTION_BUDGET, POD_GROUP, TOPOLOGY, Kind
 from bayplan.api.meta import Object
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import PodGroup
 from bayplan.cache.group_policy import LABEL, GroupPolicy
 from bayplan.cache.inferred_groups import OWNERS, owner_of, says_something_about
+from bayplan.cache.kueue_topology import asked_by, asks
 from bayplan.cache.pod_groups import Group, only_itself
 from bayplan.cache.sub_groups import SUB_GROUP_LABEL
 from bayplan.config.args import CoschedulingArgs
@@ -94,6 +97,13 @@ class Coscheduling(Plugin, GroupSource, PreEnqueue, QueueKey, EnqueueExtensions)
             if label in levels:
                 return levels
         return only_itself(label)
+
+    def with_asks_of(self, group: Group, pods: Iterable[Pod]) -> Group:
+        """See `bayplan.framework.groups.GroupSource`: with Kueue's annotations of the Pods."""
+        if group.topology is not None or group.parts:
+            return group
+        topology = asked_by(pods, self._levels_of)
+        return group if topology is None else replace(group, topology=topology)
 
     def missing(
         self, key: str, waiting: Mapping[str, int], scheduled: Mapping[str, int]
@@ -172,8 +182,8 @@ class Coscheduling(Plugin, GroupSource, PreEnqueue, QueueKey, EnqueueExtensions)
         group = self.find(key)
         if group is None:
             return [key]
-        asks = [(_ROOM, bool(group.min_resources)), (_LEVEL, _asks_for_level(group))]
-        return [key, *(name for name, does in asks if does)]
+        asked = [(_ROOM, bool(group.min_resources)), (_LEVEL, _asks_for_level(group, pod))]
+        return [key, *(name for name, does in asked if does)]
 
     def _asks_for_room(self, pod: Pod, _old: object, _new: object) -> Hint:
         group = self.find(self.key_of(pod))
@@ -181,7 +191,7 @@ class Coscheduling(Plugin, GroupSource, PreEnqueue, QueueKey, EnqueueExtensions)
 
     def _asks_for_a_level(self, pod: Pod, _old: object, _new: object) -> Hint:
         group = self.find(self.key_of(pod))
-        return Hint.QUEUE if group is not None and _asks_for_level(group) else Hint.SKIP
+        return Hint.QUEUE if group is not None and _asks_for_level(group, pod) else Hint.SKIP
 
     def _concerns(self, pod: Pod, old: PodGroup | None, new: PodGroup | None) -> Hint:
         pod_group = new or old
@@ -201,8 +211,8 @@ def _object_keys(old: PodGroup | None, new: PodGroup | None) -> list[str]:
     return [pod_group.key for pod_group in (new or old,) if pod_group is not None]
 
 
-def _asks_for_level(group: Group) -> bool:
-    return any(part.topology is not None for part in group.walk())
+def _asks_for_level(group: Group, pod: Pod) -> bool:
+    return asks(pod) or any(part.topology is not None for part in group.walk())
 
 
 def _read_for(owners: Iterable[str]) -> dict[Kind[object], None]:
