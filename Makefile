@@ -21,7 +21,7 @@ WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv run test lint docs types unit coverage properties judges e2e load conformance conformance-quota conformance-groups conformance-composites conformance-devices conformance-cel build-controlplane bench bench-page bench-core bench-packing soak wheel try-wheel sbom lock clean
+.PHONY: help venv run test lint docs types unit coverage properties judges e2e load conformance conformance-quota conformance-groups conformance-composites conformance-devices conformance-cel build-controlplane bench bench-page bench-core bench-packing bench-million soak wheel try-wheel sbom lock clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -112,6 +112,9 @@ bench-core: $(READY) ## decisions with no API server, and how their cost grows; 
 
 bench-packing: $(READY) ## GPUs given out before Pods no longer fit, by policy; TRACE=folder SEEDS=3 POLICIES=a,b LISTS= KINDS= KNOWN=1 COMPACT=1 WAITING=0.95
 	$(BIN)/python -m bench.packing
+
+bench-million: $(READY) ## a million Pods on a million nodes on one core; NODES= PODS= ONLY=basic,mixed,labels,spread,affinity,sizes,preemption
+	$(BIN)/python -m bench.million
 
 soak: build-controlplane ## bayplan under steady change for MINUTES=20: no leak, no Pod lost
 	$(BIN)/python -m bench.soak

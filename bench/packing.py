@@ -254,11 +254,11 @@ class PackingWorld(CoreWorld):
         """The Pod has run, and goes."""
         bound = self._bound.pop(pod.name)
         self.ledger.cpu[self.ledger.row[bound.node_name]] += pod.cpu
-        self._apply(Removed(POD, bound))
+        self.apply(Removed(POD, bound))
         if pod.gpus and self._shares:
             claim = self.core.world.cache.objects.get(RESOURCE_CLAIM, f"{bound.key}-gpus")
             assert claim is not None, "it was made with the Pod"
-            self._apply(Removed(RESOURCE_CLAIM, claim))
+            self.apply(Removed(RESOURCE_CLAIM, claim))
             self.ledger.end(claim.key)
         self.ledger.end(bound.key)
         self._take_in()

@@ -200,10 +200,10 @@ class CoreWorld:
                 nodes.append(_object(item))
             else:
                 self._create(item)
-        self._apply(Replaced(NODE, nodes))
+        self.apply(Replaced(NODE, nodes))
         for item in self._objects.placed():
             obj = _object(item)
-            self._apply(Changed(KINDS[item.kind], obj))
+            self.apply(Changed(KINDS[item.kind], obj))
             if self._churn and item.kind == "Pod":
                 self._placed[item.name] = obj
         self.feed(self._objects.gated())
@@ -212,9 +212,10 @@ class CoreWorld:
         for each in self._claims.expanded(item):
             if each.kind == RESOURCE_CLAIM.name:
                 self.client.claims.add(each)
-            self._apply(Changed(KINDS[each.kind], _object(each)))
+            self.apply(Changed(KINDS[each.kind], _object(each)))
 
-    def _apply(self, message: WatchMessage) -> None:
+    def apply(self, message: WatchMessage) -> None:
+        """Something that the API server says."""
         self.core.world.handlers.apply(message)
 
     def _take_in(self) -> bool:
@@ -223,7 +224,7 @@ class CoreWorld:
         self._scheduler.take_in(wait=False)
         echo, self.client.echo = self.client.echo, []
         for message in echo:
-            self._apply(message)
+            self.apply(message)
         return busy
 
     def _activate(self, pods: Any) -> None:
@@ -241,13 +242,13 @@ class CoreWorld:
             if churn.do == "delete":
                 pod = self._placed.pop(f"{PLACED}{index}", None)
                 if pod is not None:
-                    self._apply(Removed(POD, pod))
+                    self.apply(Removed(POD, pod))
             else:
                 item = self._objects.churned(churn.template, f"churn-{number}-{index}")
                 obj = _object(item)
                 if previous is not None:
-                    self._apply(previous)
-                self._apply(Changed(KINDS[item.kind], obj))
+                    self.apply(previous)
+                self.apply(Changed(KINDS[item.kind], obj))
                 previous = Removed(KINDS[item.kind], obj) if churn.do == "recreate" else None
             yield
 

@@ -160,6 +160,11 @@ class NodeSearch:
             plugins.ask_pre_score(pre_score, state, pod, nodes, answers.fits)
         return None if self.asked_others(state) else answers
 
+    def kept_and_fresh(self, pod: Pod) -> tuple[RowAnswers, RowAnswers]:
+        """The kept answers for ``pod``, and those of somebody who has kept nothing: a check."""
+        fresh = AnswerCache(self._plugins, self._filters, self._scores, self._nodes)
+        return self._book.answers(pod), fresh.answers(pod)
+
     def asked_others(self, state: CycleState, *, scored: bool = True) -> bool:
         """Whether more than kept answers had a say about the Pod of ``state``.
 

@@ -25,8 +25,9 @@ A refresh, in steps:
 3. If nothing changed: done. Most parts of most refreshes end here.
 4. If many rows changed (`far_behind`): *update all rows*, but keep `_static` if no node changed.
    After a change of nodes, or after an error, start over instead.
-5. If the Pods of one row changed, and all answers are by load: *look the load up*. Nodes that
-   fill up with equal Pods pass through the same loads, so mostly no plugin is called.
+5. If the Pods of a few rows changed, and all answers are by load: *look the loads up*. Nodes that
+   fill up with equal Pods pass through the same loads, so mostly no plugin is called. Where Pods of
+   some kinds come in turns, the rows of all others have changed since a Pod of this kind came.
 6. Otherwise: *update the changed rows* in a what-if table of these rows.
 7. Set the cursor to the journals' ends.
 
@@ -40,7 +41,7 @@ The reasons: docs/decisions/0017-answers-by-part.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +67,8 @@ A node that fills up with equal Pods passes through one for each: 110, the kubel
 """
 _BYTES_OF_LOAD = 256
 _DOES_NOT_FIT = -1
+_FEW_BY_LOAD = 32
+"""So many rows are looked up by their loads; for more it takes as long to ask the plugins."""
 _FEW_ONE_BY_ONE = 4
 """Where more than one row in so many has changed, a one-node plugin is asked about all."""
 
@@ -218,9 +221,9 @@ class PartAnswers:
                 self._update(pod, nodes, _ALL, undecided, static=True)
             return
         rows = {*moved, *moved_pods}
-        # 5. The Pods of one row: by load.
-        if len(rows) == 1 and self._by_load and not moved:
-            self._take_by_load(pod, nodes, rows.pop(), undecided)
+        # 5. The Pods of a few rows: by load.
+        if len(rows) <= _FEW_BY_LOAD and self._by_load and not moved:
+            self._take_by_load(pod, nodes, rows, undecided)
         # 6. The changed rows alone.
         elif rows:
             self._update(pod, nodes, np.array(sorted(rows)), undecided, static=not moved)
@@ -238,29 +241,46 @@ class PartAnswers:
             self._asked = undecided.copy()
         self.generation += 1
 
-    def _take_by_load(self, pod: Pod, nodes: LiveNodeTable, row: int, undecided: BoolArray) -> None:
-        """Only Pods of ``row`` changed; take the answers of any row with the same load."""
-        if not (self._static[row] and undecided[row]):
-            if self._asked is not None:
+    def _take_by_load(
+        self, pod: Pod, nodes: LiveNodeTable, rows: Iterable[int], undecided: BoolArray
+    ) -> None:
+        """Only Pods of ``rows`` changed; take the answers of any rows with the same loads."""
+        loads: dict[int, Load] = {}
+        for row in rows:
+            if self._static[row] and undecided[row]:
+                loads[row] = nodes.load(row)
+            elif self._asked is not None:
                 self._asked[row] = undecided[row]
-            return
-        load = nodes.load(row)
-        answer = self._of_load.get(load)
-        if answer is None:
-            fits, summed = self._ask_on_pods(pod, nodes.take(np.array([row])), _YES)
-            answer = int(summed[0]) if summed is not None else 0
-            answer = answer if fits[0] else _DOES_NOT_FIT
-            if len(self._of_load) >= MAX_LOADS:
-                self._of_load.clear()
-            if not self.failed:
-                self._of_load[load] = answer
-        fits_there = answer != _DOES_NOT_FIT
-        if fits_there and not self.fits[row] and self.kept.stages:
-            self._update(pod, nodes, np.array([row]), undecided, static=True)
-            return
-        self.fits[row] = fits_there
-        if self.scores is not None:
-            self.scores[row] = answer
+        answers = self._answers_by_load(pod, nodes, loads)
+        for row, load in loads.items():
+            answer = answers[load]
+            fits_there = answer != _DOES_NOT_FIT
+            if fits_there and not self.fits[row] and self.kept.stages:
+                self._update(pod, nodes, np.array([row]), undecided, static=True)
+                continue
+            self.fits[row] = fits_there
+            if self.scores is not None:
+                self.scores[row] = answer
+
+    def _answers_by_load(
+        self, pod: Pod, nodes: LiveNodeTable, loads: Mapping[int, Load]
+    ) -> Mapping[Load, int]:
+        """See `_of_load`; loads by row, plugins are asked about those that are new."""
+        new = {load: row for row, load in loads.items() if load not in self._of_load}
+        if not new:
+            return self._of_load
+        fits, summed = self._ask_on_pods(
+            pod, nodes.take(np.array(list(new.values()))), np.ones(len(new), np.bool_)
+        )
+        scores = summed.tolist() if summed is not None else [0] * len(new)
+        of_new = {
+            load: score if fits_there else _DOES_NOT_FIT
+            for load, score, fits_there in zip(new, scores, fits.tolist(), strict=True)
+        }
+        answers = self._of_load | of_new
+        if not self.failed:
+            self._of_load = answers if len(answers) <= MAX_LOADS else of_new
+        return answers
 
     def _update(
         self,
@@ -321,7 +341,6 @@ class PartAnswers:
 
 
 _ALL = slice(None)
-_YES: BoolArray = np.ones(1, np.bool_)
 
 
 def masked(feasible: BoolArray, totals: IntArray) -> IntArray:
