@@ -23,6 +23,7 @@ import resource
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count, islice
+from pathlib import Path
 from time import process_time
 from typing import Annotated, Any, NamedTuple
 
@@ -41,6 +42,7 @@ from bayplan.inbox.messages import Changed, Replaced
 from bayplan.informers.decode import ObjectDecoder
 from bench.core import quiet_collector
 from bench.objects import Item, Objects
+from bench.plot import plot_costs
 from bench.recording import CoreWorld
 from bench.results import machine
 from bench.schedulers import CONFIG
@@ -87,6 +89,11 @@ class Figures(NamedTuple):
     deciding: float
     checks: int
     memory: float
+
+    @property
+    def cost(self) -> float:
+        """Of a Pod, in microseconds."""
+        return (self.decoding + self.deciding) / self.pods * 1e6
 
 
 def _of_eight(number: int, body: bytes) -> bytes:
@@ -233,42 +240,54 @@ class Million:
 
 
 def main(
-    nodes: Annotated[int, typer.Option(envvar="NODES", min=1)] = 1_000_000,
+    nodes: Annotated[str, typer.Option(envvar="NODES", help="One number, or some.")] = "1000000",
     pods: Annotated[int, typer.Option(envvar="PODS", min=1)] = 1_000_000,
     only: Annotated[
         str, typer.Option(envvar="ONLY", help=f"Some of {', '.join(SCENARIOS)}.")
     ] = ",".join(SCENARIOS),
     seconds: Annotated[float, typer.Option(help="CPU of all scenarios but basic.")] = SECONDS,
+    plot: Annotated[
+        Path | None, typer.Option(help="A picture of the cost of a Pod against the nodes.")
+    ] = None,
 ) -> None:
     """Measure how many Pods a second one core places, and print a table in Markdown."""
-    catalog, rows = load_catalog(), []
-    columns = TextColumn("{task.description:32}"), BarColumn(), MofNCompleteColumn()
+    catalog, sizes = load_catalog(), [int(size) for size in nodes.split(",")]
+    costs: dict[str, list[float]] = {}
+    rows = []
     for name in only.split(","):
-        with (
-            Progress(*columns, TimeElapsedColumn(), console=console) as progress,
-            quiet_collector(),
-        ):
-            many = Million(catalog, SCENARIOS[name], nodes, progress)
-            figures = many.measure(pods, float("inf") if name == "basic" else seconds)
-        rows.append(_row(SCENARIOS[name], figures))
-        del many
-    console.print("| scenario | nodes | first | Pods | decoding | the rest | Pods/s | memory |")
-    console.print("|---|--:|--:|--:|--:|--:|--:|--:|")
+        for size in sizes:
+            longest = float("inf") if name == "basic" else seconds
+            figures = _measured(catalog, SCENARIOS[name], size, pods, longest)
+            rows.append(_row(SCENARIOS[name], size, figures))
+            if figures.pods:
+                costs.setdefault(SCENARIOS[name].text, []).append(figures.cost)
+    console.print("| scenario | nodes | start | first | Pods | decoding | rest | Pods/s | memory |")
+    console.print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for row in rows:
         console.print(row, soft_wrap=True, highlight=False)
     console.print(f"{machine()}; all kept answers that were compared are as fresh ones")
+    if plot is not None:
+        plot_costs(plot, sizes, costs)
 
 
-def _row(scenario: Scenario, figures: Figures) -> str:
-    begun = f"| {scenario.text} | {figures.nodes:.1f} s | {figures.first * 1e3:.1f} ms"
+def _measured(
+    catalog: Catalog, scenario: Scenario, nodes: int, pods: int, seconds: float
+) -> Figures:
+    columns = TextColumn("{task.description:32}"), BarColumn(), MofNCompleteColumn()
+    with Progress(*columns, TimeElapsedColumn(), console=console) as progress, quiet_collector():
+        return Million(catalog, scenario, nodes, progress).measure(pods, seconds)
+
+
+def _row(scenario: Scenario, nodes: int, figures: Figures) -> str:
+    begun = f"{figures.nodes:.1f} s | {figures.first * 1e3:.1f} ms"
     of_pods = "| | | |"
     if figures.pods:
         decoding, deciding = (
             used / figures.pods * 1e6 for used in (figures.decoding, figures.deciding)
         )
-        rate = 1e6 / (decoding + deciding)
+        rate = 1e6 / figures.cost
         of_pods = f"| {figures.pods:,} | {decoding:.0f} us | {deciding:,.0f} us | {rate:,.0f}"
-    return f"{begun} {of_pods} | {figures.memory:.1f} GiB |"
+    return f"| {scenario.text} | {nodes:,} | {begun} {of_pods} | {figures.memory:.1f} GiB |"
 
 
 if __name__ == "__main__":

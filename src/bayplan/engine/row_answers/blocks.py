@@ -60,11 +60,11 @@ class Blocks:
         for block in self._stale:
             start = block * BLOCK
             totals = self._totals[start : start + BLOCK]
-            highest = totals.max()
+            highest = np.maximum.reduce(totals)  # as `max`, which takes twice as long
             self._highest[block] = highest
             self._counts[block] = np.count_nonzero(totals == highest)
         self._stale.clear()
-        highest = self._highest.max()
+        highest = np.maximum.reduce(self._highest)
         return _BlockTies(self._totals, highest, (self._highest == highest).nonzero()[0], self)
 
     def counts(self, blocks: IntArray) -> IntArray:
