@@ -265,7 +265,7 @@ class PartAnswers:
     def _answers_by_load(
         self, pod: Pod, nodes: LiveNodeTable, loads: Mapping[int, Load]
     ) -> Mapping[Load, int]:
-        """See `_of_load`; loads by row, plugins are asked about those that are new."""
+        """See `_of_load`. Plugins are asked about new ones; ``loads`` are by row."""
         new = {load: row for row, load in loads.items() if load not in self._of_load}
         if not new:
             return self._of_load
