@@ -59,7 +59,8 @@ def test_as_data_amounts_are_in_the_units_of_the_scheduler() -> None:
     batch, *_ = msgspec.json.decode(run("-f", str(EXAMPLE), "-o", "json"))
     assert batch["queue"] == "batch"
     gpus = {"guaranteed": 0, "limit": None, "used": 8, "demand": 8, "share": 6, "borrowed": 8}
-    assert batch["resources"]["nvidia.com/gpu"] == {**gpus, "saturation": 1.3333}
+    parts = {"covered": 0, "neverEvicted": 0}
+    assert batch["resources"]["nvidia.com/gpu"] == {**gpus, **parts, "saturation": 1.3333}
 
 
 def test_every_key_of_the_data_is_described() -> None:
@@ -107,12 +108,69 @@ def test_use_without_a_share_and_what_users_have_is_said(tmp_path: Path) -> None
     )
     assert lines == [
         ["guaranteed", "used", "demand", "share", "borrowed", "of", "share"],
-        ["a:", "2", "waiting"],
+        ["a:", "2", "waiting,", "turn", "1"],
         ["cpu", "4", "1", "5", "4", "0", "25%"],
         ["cpu", "of", "ann", "1"],
         ["b"],
         ["cpu", "0", "1", "1", "0", "1", "no", "share"],
     ]
+
+
+def test_what_a_guarantee_covers_is_said_where_the_sums_do_not_tell(tmp_path: Path) -> None:
+    lines = shown(
+        tmp_path,
+        queue("a", "x", guaranteed={"cpu": 2}),
+        queue("b", "y", guaranteed={"cpu": 2}),
+        large=pod("large", "x", "3").node("n"),
+        small=pod("small", "y").node("n"),
+    )
+    assert lines[2:4] == [["cpu", "2", "3", "3", "3", "1"], ["covered", "0"]]
+    assert [line[0] for line in lines[4:]] == ["b", "cpu"]
+
+
+def test_what_pods_use_that_are_never_evicted_is_said(tmp_path: Path) -> None:
+    lines = shown(
+        tmp_path,
+        queue("a", "x", guaranteed={"cpu": 2}),
+        kept=pod("kept", "x").node("n").label("bayplan.dev/preemptible", "false"),
+        other=pod("other", "x").node("n"),
+    )
+    assert lines[-1] == ["never", "evicted", "1"]
+
+
+def test_a_queue_that_takes_no_pods_has_no_turn_and_says_so(tmp_path: Path) -> None:
+    lines = shown(
+        tmp_path,
+        queue("a", state="Draining"),
+        queue("b", "y", parent="a"),
+        queue("c", "z"),
+        waits=pod("waits", "y"),
+        next=pod("next", "z"),
+    )
+    titles = [line for line in lines if line[0] not in ("cpu", "demand")]
+    assert titles == [
+        ["a", "(Draining):", "1", "waiting"],
+        ["b", "(Draining):", "1", "waiting"],
+        ["c:", "1", "waiting,", "turn", "1"],
+    ]
+
+
+def test_turns_go_to_what_is_guaranteed_before_what_is_lent(tmp_path: Path) -> None:
+    lines = shown(
+        tmp_path,
+        queue("a", "x"),
+        queue("b", "y", guaranteed={"cpu": 1}),
+        lent=pod("lent", "x"),
+        ours=pod("ours", "y"),
+    )
+    assert ["a:", "1", "waiting,", "turn", "2"] in lines
+    assert ["b:", "1", "waiting,", "turn", "1"] in lines
+
+
+def test_a_queue_whose_pod_waits_longer_than_its_target_is_late(tmp_path: Path) -> None:
+    waits = pod("waits", "x").created("2020-01-01T00:00:00Z")
+    lines = shown(tmp_path, queue("a", "x", waitingTargetSeconds=90), waits=waits)
+    assert lines[1][-7:] == ["late:", "the", "target", "is", "1m30s,", "turn", "1"]
 
 
 @pytest.mark.parametrize("output", ["text", "json"])

@@ -5,7 +5,16 @@ from typing import Any
 
 import pytest
 
-from bayplan.api.kinds import ELASTIC_QUOTA, NAMESPACE, NODE, POD_GROUP, QUEUE, Kind
+from bayplan.api.kinds import (
+    ELASTIC_QUOTA,
+    NAMESPACE,
+    NODE,
+    POD,
+    POD_GROUP,
+    PRIORITY_CLASS,
+    QUEUE,
+    Kind,
+)
 from bayplan.api.scheduling import ElasticQuota, PodGroup
 from bayplan.cache.sub_groups import SUB_GROUPS
 from bayplan.controllers.statuses import elastic_quota_status, pod_group_status
@@ -91,6 +100,21 @@ class Objects:
         found = self.watched.statuses(now)[QUEUE, "team"]["conditions"]
         assert isinstance(found, list)
         return found
+
+
+def test_a_queue_shows_its_state_and_what_is_covered_and_never_evicted() -> None:
+    objects = Objects()
+    objects.queue(guaranteed={"cpu": "3"}, state="Draining")
+    watched = objects.watched
+    watched.put(NODE, make_node("n").capacity(cpu="8", pods="9").json)
+    never = make_object(PRIORITY_CLASS, "build").label("bayplan.dev/preemptible", "false")
+    watched.put(PRIORITY_CLASS, never.json)
+    for name, cpu, priority_class in (("a", "2", ""), ("b", "2", ""), ("c", "1", "build")):
+        pod = make_pod(name).req(cpu=cpu).node("n").spec(priorityClassName=priority_class)
+        watched.put(POD, pod.json)
+    status = watched.statuses(NOW)[QUEUE, "team"]
+    shown = [status[name] for name in ("state", "used", "covered", "neverEvicted")]
+    assert shown == ["Draining", {"cpu": "5"}, {"cpu": "3"}, {"cpu": "1"}]
 
 
 def test_a_status_that_the_object_has_is_not_written_again() -> None:

@@ -6,14 +6,27 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 from rich.console import Console
 
 from bayplan.api import quantity
-from bayplan.api.kinds import NAMESPACE, NODE, NODE_KIND, POD, QUEUE, Kind
+from bayplan.api.kinds import (
+    COMPOSITE_POD_GROUP,
+    KUBERNETES_POD_GROUP,
+    NAMESPACE,
+    NODE,
+    NODE_KIND,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    POD_GROUP,
+    PRIORITY_CLASS,
+    QUEUE,
+    Kind,
+)
 from bayplan.api.meta import ObjectFault
+from bayplan.api.queues import State
 from bayplan.app.sources import Sources
 from bayplan.cache.queue_tree.past_use import PastUse
 from bayplan.cache.queue_tree.report import Amounts, QueueReport, percent, reports
@@ -21,14 +34,36 @@ from bayplan.cli import live, offline, plugins
 from bayplan.cli.offline import Output
 from bayplan.config.args import FairShareArgs
 from bayplan.inbox.messages import Replaced
+from bayplan.plugins.fair_share.coverage import covered_amounts
+from bayplan.plugins.fair_share.turns import places
 from bayplan.simulation import load_cluster
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
 from bayplan.telemetry.instrument import Instrument
 from bayplan.world import World
 
-KINDS = (NODE, NAMESPACE, NODE_KIND, QUEUE, POD)
+OF_GROUPS = (POD_GROUP, KUBERNETES_POD_GROUP, COMPOSITE_POD_GROUP)
+"""They and budgets matter for what a guarantee covers."""
+KINDS = (
+    *(NODE, NAMESPACE, NODE_KIND, PRIORITY_CLASS, QUEUE),
+    *(POD_DISRUPTION_BUDGET, *OF_GROUPS, POD),
+)
 TITLES = (*Amounts._fields, "borrowed", "of share", "past use", "weight")
 _NOTHING = ("", "0", "-")
+
+
+class Standing(NamedTuple):
+    """A queue as it is shown.
+
+    Attributes:
+        report: its sums.
+        covered: by resource, what of `used` is covered by what is guaranteed.
+        turn: 1 if the queue is the next one to have a Pod tried; None if none of its Pods may run.
+    """
+
+    report: QueueReport
+    covered: dict[str, int]
+    turn: int | None
+
 
 app = typer.Typer(add_completion=False)
 
@@ -48,22 +83,28 @@ def queues(
     used since they started.
     """
     now = time.time()
-    past_use = None if config is None else _past_use(config, now)
+    args = FairShareArgs() if config is None else _args(config)
     with offline.reporting():
         cluster = load_cluster(file, None, namespace) if file else None
         objects = _listed(kubeconfig) if cluster is None else cluster.objects
     if cluster is not None:
         offline.print_notes(cluster)
     world = _world(objects)
-    world.queues.adopt(past_use)
+    if (past := args.past_use) is not None:
+        world.queues.adopt(PastUse(past.half_life, past.interval, lambda: now))
     if not world.queues.active:
         plugins.unusable("there are no Queues")
-    queues = reports(world.queues, now)
+    covered = covered_amounts(world.queues, world.cache)
+    turns = places(world.queues, args, now)
+    standings = [
+        Standing(report, covered.get(report.name, {}), turns.get(report.name))
+        for report in reports(world.queues, now)
+    ]
     faults = world.queues.faults()
     if output is Output.TEXT:
-        _print(offline.console(), queues, faults)
+        _print(offline.console(), standings, faults)
     else:
-        offline.print_data([_plain(queue, faults) for queue in queues], output)
+        offline.print_data([_plain(standing, faults) for standing in standings], output)
     if cluster is not None:
         offline.end(cluster, [])
 
@@ -83,16 +124,19 @@ def _world(objects: Mapping[Kind[Any], list[Any]]) -> World:
     return world
 
 
-def _past_use(config: Path, now: float) -> PastUse | None:
+def _args(config: Path) -> FairShareArgs:
+    """Of the first profile with FairShare, rather of one where past use counts."""
     _, effective = plugins.load(Sources(config), elects=False)
-    for profile in effective.profiles:
-        args: FairShareArgs | None = profile.plugin_args.get("FairShare")
-        if args is not None and (past := args.past_use) is not None:
-            return PastUse(past.half_life, past.interval, lambda: now)
-    return None
+    found: list[FairShareArgs] = [
+        args
+        for profile in effective.profiles
+        if (args := profile.plugin_args.get("FairShare")) is not None
+    ]
+    with_past = (args for args in found if args.past_use is not None)
+    return next(with_past, found[0] if found else FairShareArgs())
 
 
-def _print(console: Console, queues: Sequence[QueueReport], faults: Iterable[ObjectFault]) -> None:
+def _print(console: Console, queues: Sequence[Standing], faults: Iterable[ObjectFault]) -> None:
     """A line for each queue, and below it one for each resource; of 80 columns if names are short.
 
     A column that says nothing of any queue is left out.
@@ -115,12 +159,11 @@ def _print(console: Console, queues: Sequence[QueueReport], faults: Iterable[Obj
         console.print(text, style="yellow", markup=False, highlight=False)
 
 
-def _lines(state: QueueReport) -> Iterator[tuple[str, list[str]]]:
+def _lines(standing: Standing) -> Iterator[tuple[str, list[str]]]:
     """What begins a line, and what stands in the columns; nothing for a queue."""
+    state = standing.report
     indent = "  " * state.depth
-    age = "" if state.oldest is None else f", the oldest for {offline.age(state.oldest)}"
-    waiting = f": {state.pending} waiting{age}" if state.pending else ""
-    yield f"{indent}{state.name}{waiting}", []
+    yield f"{indent}{_title(standing)}", []
     for resource, amounts in _shown(state):
         values = (*amounts, amounts.borrowed)
         texts = ["-" if v is None else quantity.shown(resource, v) for v in values]
@@ -129,11 +172,36 @@ def _lines(state: QueueReport) -> Iterator[tuple[str, list[str]]]:
         texts_of_past = (quantity.shown(resource, past.use), f"{past.weight:g}") if past else "--"
         of_share = "-" if full is None else percent(full)
         yield f"{indent}  {resource}", [*texts, of_share, *texts_of_past]
+        covered = standing.covered.get(resource, 0)
+        if amounts.guaranteed and covered != min(amounts.used, amounts.guaranteed):
+            yield f"{indent}    covered", _of_used(resource, covered)
+        if never := state.never_evicted.get(resource):
+            yield f"{indent}    never evicted", _of_used(resource, never)
     for user, used in state.users.items():
         for resource, amount in used.items():
-            cells = [""] * len(TITLES)
-            cells[TITLES.index("used")] = quantity.shown(resource, amount)
-            yield f"{indent}  {resource} of {user or 'Pods without user'}", cells
+            label = f"{indent}  {resource} of {user or 'Pods without user'}"
+            yield label, _of_used(resource, amount)
+
+
+def _title(standing: Standing) -> str:
+    """The queue, what is special about it, and who waits."""
+    state = standing.report
+    closed = "" if state.state is State.OPEN else f" ({state.state})"
+    facts = [f"{state.pending} waiting"] if state.pending else []
+    if state.oldest is not None:
+        facts.append(f"the oldest for {offline.age(state.oldest)}")
+    if state.late:
+        facts.append(f"late: the target is {offline.age(state.target)}")
+    if standing.turn is not None:
+        facts.append(f"turn {standing.turn}")
+    return f"{state.name}{closed}{': ' if facts else ''}{', '.join(facts)}"
+
+
+def _of_used(resource: str, amount: int) -> list[str]:
+    """The columns of a line that says what a part of `used` is."""
+    cells = [""] * len(TITLES)
+    cells[TITLES.index("used")] = quantity.shown(resource, amount)
+    return cells
 
 
 def _shown(state: QueueReport) -> list[tuple[str, Amounts]]:
@@ -147,17 +215,25 @@ def _past(state: QueueReport, resource: str) -> dict[str, float]:
     return {} if past is None else {"pastUse": past.use, "weight": past.weight}
 
 
-def _plain(state: QueueReport, faults: Iterable[ObjectFault]) -> dict[str, Any]:
+def _plain(standing: Standing, faults: Iterable[ObjectFault]) -> dict[str, Any]:
     """As docs/tenants.md describes it; amounts are milli-CPU, bytes and counts."""
+    state = standing.report
     return {
         "queue": state.name,
         "depth": state.depth,
+        "state": state.state,
+        "nodeKinds": state.kinds,
         "pending": state.pending,
+        "turn": standing.turn,
         "oldestSeconds": state.oldest,
+        "waitingTargetSeconds": state.target or None,
+        "late": state.late,
         "resources": {
             name: {
                 **amounts._asdict(),
                 "borrowed": amounts.borrowed,
+                "covered": standing.covered.get(name, 0),
+                "neverEvicted": state.never_evicted.get(name, 0),
                 "saturation": _number(state.saturation.get(name, 0.0)),
                 **_past(state, name),
             }

@@ -210,7 +210,8 @@ class Operator:
         for kind in kinds:
             group, _, version = kind.api_version.rpartition("/")
             handle = self._handler(kind)
-            kopf.on.event(group, version, kind.plural, id=kind.plural, registry=registry)(handle)
+            name = f"{kind.plural}.{group}"
+            kopf.on.event(group, version, kind.plural, id=name, registry=registry)(handle)
         return registry
 
     def _login(self, **_: Any) -> kopf.ConnectionInfo:

@@ -25,11 +25,13 @@ from bayplan.api.kinds import NODE_KIND, QUEUE, Kind
 from bayplan.api.meta import ObjectFault
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import ElasticQuota, PodGroup
+from bayplan.cache.cache import Cache
 from bayplan.cache.pod_groups import minimum_of
 from bayplan.cache.queue_tree import QueueTree
 from bayplan.cache.queue_tree.report import percent, reports
 from bayplan.cache.queue_tree.structure import GUARANTEED_ABOVE_ROOM
 from bayplan.cache.requests import pod_requests
+from bayplan.plugins.fair_share.coverage import covered_amounts
 
 StatusFields = Mapping[str, object]
 
@@ -86,12 +88,14 @@ def elastic_quota_status(quota: ElasticQuota, pods: Iterable[Pod]) -> StatusFiel
 
 
 def queue_statuses(
-    tree: QueueTree, previous: Mapping[str, StatusFields], now: float
+    tree: QueueTree, cache: Cache, previous: Mapping[str, StatusFields], now: float
 ) -> dict[str, StatusFields]:
     """By name, the status of every Queue. All amounts are sums as the scheduler has them.
 
-    ``previous`` has their statuses by name; ``now`` is in seconds since the epoch.
+    ``cache`` has the Pods on nodes, ``previous`` the statuses by name; ``now`` is in seconds since
+    the epoch.
     """
+    covered = covered_amounts(tree, cache)
     faults = _faults(tree, QUEUE)
     statuses: dict[str, StatusFields] = {}
     for state in reports(tree, now):
@@ -103,7 +107,11 @@ def queue_statuses(
             }
             for field in ("used", "demand", "share", "borrowed")
         }
+        others = {"covered": covered.get(state.name, {}), "neverEvicted": state.never_evicted}
+        for field, its in others.items():
+            status[field] = {name: quantity.canonical(name, its[name]) for name in its if its[name]}
         status["saturation"] = {name: percent(full) for name, full in state.saturation.items()}
+        status["state"] = state.state
         status["pending"] = state.pending
         if state.oldest is not None:
             status["oldest"] = _time(round(now - state.oldest))

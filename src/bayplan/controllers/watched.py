@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from bayplan.api.kinds import (
+    COMPOSITE_POD_GROUP,
     ELASTIC_QUOTA,
+    KUBERNETES_POD_GROUP,
     NAMESPACE,
     NODE,
     NODE_KIND,
     POD,
+    POD_DISRUPTION_BUDGET,
     POD_GROUP,
+    PRIORITY_CLASS,
     QUEUE,
     Kind,
 )
@@ -42,6 +47,10 @@ from bayplan.controllers.statuses import (
 KINDS: tuple[Kind[Any], ...] = (
     NAMESPACE,
     NODE,
+    PRIORITY_CLASS,
+    POD_DISRUPTION_BUDGET,
+    KUBERNETES_POD_GROUP,
+    COMPOSITE_POD_GROUP,
     POD,
     POD_GROUP,
     ELASTIC_QUOTA,
@@ -196,7 +205,9 @@ class Watched:
             placed = [pod for uid in uids if (pod := self._cache.pod(uid)) is not None]
             yield (ELASTIC_QUOTA, quota.key), elastic_quota_status(quota, placed)
         if self._tree.active:
-            for kind, statuses in ((QUEUE, queue_statuses), (NODE_KIND, node_kind_statuses)):
+            of_queues = partial(queue_statuses, self._tree, self._cache)
+            of_kinds = partial(node_kind_statuses, self._tree)
+            for kind, statuses in ((QUEUE, of_queues), (NODE_KIND, of_kinds)):
                 previous_of = {key: self._statuses[kind, key] for key in objects.keys(kind)}
-                for name, status in statuses(self._tree, previous_of, now).items():
+                for name, status in statuses(previous_of, now).items():
                     yield (kind, name), status

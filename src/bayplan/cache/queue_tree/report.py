@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from bayplan.api.queues import State
 from bayplan.cache.amounts import UNLIMITED, Sums
 from bayplan.cache.queue_tree.past_use import Past
 from bayplan.cache.queue_tree.structure import Structure
@@ -39,6 +40,11 @@ class QueueReport(NamedTuple):
             much of its share it uses; infinite where it uses something without a share.
         pending: Pods that wait for a node.
         oldest: seconds since the oldest of them was created; None where none waits.
+        state: whether it takes Pods; a part of a queue is no more open than the queue.
+        target: seconds that its Pods should wait at most; 0 where it has no target.
+        late: whether a Pod waits longer that could run within the limits.
+        kinds: the kinds of nodes that its Pods prefer, in their order.
+        never_evicted: by resource, what of `used` is that of Pods that are never evicted.
         past: by resource, what it has used before, where that counts.
         users: where users have limits, what they use of these resources, by user.
     """
@@ -49,6 +55,11 @@ class QueueReport(NamedTuple):
     saturation: dict[str, float]
     pending: int
     oldest: float | None
+    state: State
+    target: int
+    late: bool
+    kinds: tuple[str, ...]
+    never_evicted: dict[str, int]
     past: dict[str, Past]
     users: dict[str, dict[str, int]]
 
@@ -65,21 +76,30 @@ def reports(tree: QueueTree, now: float) -> list[QueueReport]:
     saturation = shares.ratios(sums.used)
     pending: Counter[int] = Counter()
     oldest: dict[int, float] = {}
-    for waiting in tree.waiting():
-        created = waiting.pod.created
-        for row in structure.links[waiting.charge.row]:
+    late: set[int] = set()
+    for pod, charge, demand in tree.waiting():
+        may_run = demand and charge.is_within_limits
+        for row in structure.links[charge.row]:
             pending[row] += 1
-            if created is not None:
-                oldest[row] = min(created.timestamp(), oldest.get(row, now))
+            if pod.created is not None:
+                created = pod.created.timestamp()
+                oldest[row] = min(created, oldest.get(row, now))
+                target = structure.queues[row].spec.waiting_target_seconds
+                if may_run and target and now - created > target:
+                    late.add(row)
     past: dict[str, dict[str, Past]] = defaultdict(dict)
     for (name, resource), its in tree.past_use.shown.items() if tree.past_use is not None else ():
         past[name][resource] = its
     users: dict[int, dict[str, dict[str, int]]] = defaultdict(dict)
-    of_users = sums.of_users("used_rows").items()
-    for user, amounts_used in sorted(pair for pair in of_users if not pair[0].never_evicted):
-        users[user.row][user.name] = {
-            structure.resources[column]: amounts_used[column] for column, _ in user.limits
-        }
+    never_evicted: dict[int, dict[str, int]] = defaultdict(dict)
+    for user, used in sorted(sums.of_users("used_rows").items()):
+        if user.never_evicted:
+            pairs = zip(structure.resources, used, strict=True)
+            never_evicted[user.row] = {name: amount for name, amount in pairs if amount}
+        else:
+            users[user.row][user.name] = {
+                structure.resources[column]: used[column] for column, _ in user.limits
+            }
     return [
         QueueReport(
             structure.name(row),
@@ -91,6 +111,11 @@ def reports(tree: QueueTree, now: float) -> list[QueueReport]:
             },
             pending[row],
             now - oldest[row] if row in oldest else None,
+            structure.state(row),
+            structure.queues[row].spec.waiting_target_seconds,
+            row in late,
+            structure.preferred(row),
+            never_evicted[row],
             past[structure.name(row)],
             users[row],
         )

@@ -180,6 +180,16 @@ class Structure:
         """The name of the queue that ``row`` stands for."""
         return self.queues[row].name
 
+    def state(self, row: int) -> State:
+        """Whether the queue takes Pods, as the least open queue of its chain says."""
+        closing = self.closing[row]
+        return State.OPEN if closing is None else self.queues[closing].spec.state
+
+    def preferred(self, row: int) -> tuple[str, ...]:
+        """The kinds of nodes for Pods of the queue, as the nearest queue with kinds says."""
+        preference = self.preferences[row]
+        return () if preference is None else tuple(self.kinds[kind] for kind in preference.order)
+
     def limits_on(self, leaf: int, requests: Amounts, _named: Collection[str] = ()) -> list[Limit]:
         """See `bayplan.cache.amounts.TenantRows`.
 

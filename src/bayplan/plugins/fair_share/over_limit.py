@@ -24,6 +24,7 @@ from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.framework.effects import Effect, Evict
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.status import QUEUE_CLOSED, QUEUE_LIMIT
+from bayplan.plugins.fair_share.coverage import line_of
 from bayplan.plugins.fair_share.effects import AboveLimit
 from bayplan.plugins.fair_share.guarantees import Guarantees, Line
 from bayplan.plugins.fair_share.never_evicted import NeverEvicted
@@ -86,9 +87,7 @@ class OverLimit:
             self._handle.instrument.reclaimed(effect.queue.name, "limit", effect.pods)
 
     def _is_closed(self, row: int) -> bool:
-        structure = self._queues.structure
-        closing = structure.closing[row]
-        return closing is not None and structure.queues[closing].spec.state is State.CLOSED
+        return self._queues.structure.state(row) is State.CLOSED
 
     def _above(self, row: int) -> str:
         """Which limit of the queue is exceeded; "" for none."""
@@ -108,44 +107,30 @@ class OverLimit:
         """Who goes, without Pods that are leaving; nobody while Pods are being bound."""
         queues, structure = self._queues, self._queues.structure
         running = RunningPods(self._nodes)
-        of_shape = np.array([queues.leaf(pod) for pod in running.examples], np.int64)
-        leaves = of_shape[running.codes]
-        inside = structure.is_below(row)[leaves] & (leaves >= 0)
+        everyone = np.ones(len(running), np.bool_)
+        order = YieldOrder(running, everyone, self._gangs, self._budgets)
+        line = line_of(queues, running, order, self._never_evicted.among(running))
+        inside = structure.is_below(row)[line.leaves] & (line.leaves >= 0)
         queued = self._handle.queued
         if any(running.pods[index].uid in queued for index in np.flatnonzero(inside).tolist()):
             return []
-        may_go = inside & ~running.leaving & ~self._never_evicted.among(running)
+        may_go = inside & ~running.leaving & ~line.never
         if self._is_closed(row):
             return [running.pods[index] for index in np.flatnonzero(may_go).tolist()]
         excess = np.maximum(np.array(queues.sums.staying(row)) - structure.limit[row], 0)
         if not excess.any():
             return []
-        each = np.array([queues.requests(pod) for pod in running.examples], np.int64)
-        requests = each[running.codes]
-        useful: BoolArray = np.any(requests[:, excess > 0] > 0, axis=1)
-        order = YieldOrder(running, useful, self._gangs, self._budgets)
-        covered = self._covered(row, running, leaves, requests, order)
-        classes = np.where(may_go, covered, -1)
+        useful: BoolArray = np.any(line.requests[:, excess > 0] > 0, axis=1)
+        classes = np.where(may_go, self._covered(row, line, np.flatnonzero(~running.leaving)), -1)
         units = make_units(running, classes, useful, self._gangs, self._budgets)
         return units.pods_of(self._enough(units, excess))
 
-    def _covered(
-        self,
-        row: int,
-        running: RunningPods,
-        leaves: IntArray,
-        requests: IntArray,
-        order: YieldOrder,
-    ) -> BoolArray:
+    def _covered(self, row: int, line: Line, staying: IntArray) -> BoolArray:
         """(p,) who is covered by what the queue or one below it is guaranteed."""
         structure = self._queues.structure
-        covered = np.zeros(len(running), np.bool_)
+        covered = np.zeros(len(line.leaves), np.bool_)
         below = np.flatnonzero(structure.is_below(row)).tolist()
         if structure.guaranteed[below].any():
-            never = self._never_evicted.among(running)
-            units, bases = order.units, order.bases
-            line = Line(leaves, requests, running.priorities, running.starts, units, bases, never)
-            staying = np.flatnonzero(~running.leaving)
             guarantees = Guarantees(structure, structure.guaranteed, line.within(staying))
             covered[staying] = guarantees.protected(tuple(below))
         return covered

@@ -83,6 +83,7 @@ from bayplan.framework.handle import PodNominator
 from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.room import NoRoom
 from bayplan.plugins.fair_share.bound import Bound
+from bayplan.plugins.fair_share.coverage import line_of
 from bayplan.plugins.fair_share.givers import GUARANTEED, MOST_OVER, SHARE, Giver, find_givers
 from bayplan.plugins.fair_share.guarantees import Guarantees, Line, fit_one_by_one
 from bayplan.plugins.fair_share.never_evicted import NeverEvicted
@@ -355,21 +356,14 @@ class ReclaimRule:
 
     def _ask(self, preemptor: Preemptor, running: RunningPods, order: YieldOrder) -> _Parties:
         self._rules, self.refusals, self.due = {}, {}, inf
-        queues, pods = self._queues, running.examples
+        queues = self._queues
         structure = queues.structure
         row = queues.leaf(preemptor.pods[0])
-        of_shape = np.array([queues.leaf(pod) for pod in pods], np.int64)
-        each = np.array([queues.requests(pod) for pod in pods])
-        leaves, requests = of_shape[running.codes], each[running.codes]
-        kinds = queues.kinds.codes
-        for kind, column, base in structure.kind_columns:
-            requests[:, column] = np.where(kinds[running.rows] == kind, requests[:, base], 0)
+        everyone = line_of(queues, running, order, self._never_evicted.among(running))
+        leaves, requests = everyone.leaves, everyone.requests
         all_used = self._used(preemptor)
         staying = np.flatnonzero(~running.leaving)
-        never = self._never_evicted.among(running)
-        units, bases = order.units, order.bases
-        line = Line(leaves, requests, running.priorities, running.starts, units, bases, never)
-        line = line.within(staying)
+        line = everyone.within(staying)
         claims, tree, entered = self._claims(preemptor, line, row, order)
         tree = staying[tree]
         givers = sorted(self._givers(preemptor, row, claims, all_used), key=_deserves_least)

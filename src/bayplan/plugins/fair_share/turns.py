@@ -40,6 +40,7 @@ from bayplan.cache.amounts import Amounts
 from bayplan.cache.node_table import BoolArray
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
 from bayplan.cache.queue_tree.shares import FloatArray, Shares
+from bayplan.config.args import FairShareArgs
 from bayplan.framework.turns import Ranking
 
 LEAST_REFRESH = 32
@@ -342,6 +343,36 @@ class QueueTurns:
             if targets and demand and charge.is_within_limits and pod.created is not None:
                 waited = now - pod.created.timestamp()
                 self._late.update(row for row, target in targets if waited > target)
+
+
+def places(queues: QueueTree, args: FairShareArgs, now: float) -> dict[str, int]:
+    """By name, which turn a queue has as things are: 1 for the next one. Scheduling thread only.
+
+    As if nobody had tried anything yet. A queue without a Pod that may run now has no turn; of
+    queues above others that of the first below counts.
+    """
+    turns = QueueTurns(queues, args.attempt_share, args.ageing, lambda: now)
+    first: dict[int, Pod] = {}
+    for pod, charge, demand in queues.waiting():
+        if demand and charge.is_within_limits:
+            before = first.get(charge.row)
+            if before is None or _precedence(pod, now) < _precedence(before, now):
+                first[charge.row] = pod
+    for tenant, pod in first.items():
+        turns.enters(tenant, pod)
+    structure = queues.structure
+    numbers: dict[str, int] = {}
+    for number in range(1, len(first) + 1):
+        tenant = turns.next_tenant()
+        turns.leaves(tenant)
+        for row in structure.links[tenant]:
+            numbers.setdefault(structure.name(row), number)
+    return numbers
+
+
+def _precedence(pod: Pod, now: float) -> tuple[int, float]:
+    """The order of the Pods of a queue, but for ageing and the turns of its namespaces."""
+    return -pod.priority, now if pod.created is None else pod.created.timestamp()
 
 
 def _is_covered(line: list[tuple[int, int]], used: Amounts, requests: Amounts) -> bool:
