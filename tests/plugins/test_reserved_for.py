@@ -3,8 +3,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core_harness import Cluster as CoreCluster
+from tests.groups import groups_profile, members, pod_group, slices, sub_groups
 from tests.plugins.harness import PluginWorld, scored
+from tests.properties import length
 
+from bayplan.framework.cycle_state import CycleState
 from bayplan.plugins.reserved_for import ReservedFor
 from bayplan.testing import Cluster, PodBuilder, make_node, make_pod
 
@@ -66,6 +72,66 @@ def test_a_rejected_pod_is_tried_when_a_gpu_is_taken() -> None:
     cluster.wait(10)
     cluster.run()
     assert cluster.node_of(waits) == "n"
+
+
+def grouped() -> CoreCluster:
+    """A cluster that places groups, with ReservedFor."""
+    settings = groups_profile()
+    settings["plugins"]["filter"] = {"enabled": [{"name": "ReservedFor"}]}
+    settings["pluginConfig"].append({"name": "ReservedFor", "args": FOUR})
+    return CoreCluster(profiles=[settings])
+
+
+def test_a_group_that_does_not_fit_beside_what_is_kept_is_refused_before_it_is_tried() -> None:
+    """Each node keeps 8 of 16 CPUs for its two GPUs."""
+    cluster = grouped()
+    for name in "mn":
+        node = make_node(name).capacity(cpu="16", memory="64Gi", pods="110", **{GPU: "2"})
+        cluster.add(node.label("rack", f"rack-of-{name}"))
+    cluster.add(pod_group("g", minMember=5), *members("g", 5, cpu="4"))
+    cluster.settle()
+    assert cluster.notes[-1][1] == (
+        f"NoRoom: at most 4 of 5 fit, short by cpu beside what is kept for {GPU}"
+    )
+    cluster.add(pod_group("h", slices(("rack", 2)), minMember=4), *members("h", 4, cpu="4"))
+    cluster.settle()
+    assert sorted(node for _, node in cluster.bound) == ["m", "m", "n", "n"]
+
+
+@pytest.mark.parametrize("parts", [False, True], ids=["alone", "parts"])
+def test_pods_of_a_group_that_take_the_gpus_leave_what_was_kept_to_the_others(parts: bool) -> None:
+    cluster = grouped()
+    cluster.add(make_node("n").capacity(cpu="16", memory="64Gi", pods="110", **{GPU: "2"}))
+    first, rest = ("a", "b") if parts else ("", "")
+    asked = sub_groups({"name": "a"}, {"name": "b", "minMember": 4}) if parts else {}
+    (taking,) = members("g", 1, sub_group=first)
+    cluster.add(pod_group("g", asked, minMember=5), taking.req(cpu="1", **{GPU: "2"}))
+    cluster.add(*members("g", 4, cpu="3", first=1, sub_group=rest))
+    cluster.settle(2)
+    assert len(cluster.bound) == 5
+
+
+@length(40)
+@given(
+    free=st.integers(1, 3),
+    cpus=st.integers(1, 30),
+    taken=st.integers(0, 8),
+    each=st.integers(1, 5),
+)
+def test_the_bound_is_what_fits_one_after_the_other(
+    free: int, cpus: int, taken: int, each: int
+) -> None:
+    node = make_node("n").capacity(cpu=str(cpus), memory="64Gi", pods="110", **{GPU: str(free)})
+    world = PluginWorld(node)
+    world.place(pod(cpu=str(taken)).meta(name="there", uid="there"), "n")
+    plugin = world.make(ReservedFor, **FOUR)
+    asking = pod(cpu=str(each))
+    (bound,) = plugin.copies(CycleState(), asking.obj(), world.nodes).values()
+    fits = 0
+    while world.messages(plugin, asking.obj()) == {"n": ""}:
+        world.place(pod(cpu=str(each)).meta(name=f"p{fits}", uid=f"p{fits}"), "n")
+        fits += 1
+    assert fits == max(int(bound[world.nodes.row("n")]), 0)
 
 
 def test_as_a_score_it_rejects_nobody() -> None:

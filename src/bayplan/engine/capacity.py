@@ -11,12 +11,15 @@ Two sources, and a node's bound is the lowest of all:
   answer, so a node that they reject takes none.
 
 A plugin that is neither bounds nothing. So the bound holds whatever other Pods are placed
-meanwhile: a Pod's siblings may attract it to a node, but they cannot give that node more room.
+meanwhile: a Pod's siblings may attract it to a node, but they cannot give that node more room. What
+they can do, as by taking the GPUs for which a node keeps CPUs, a plugin sees from their kinds
+(`CycleState.beside`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 import numpy as np
@@ -74,11 +77,11 @@ class CapacityCache:
     ) -> None:
         self._plugins, self._answers, self._nodes = plugins, answers, nodes
         self._static = [f for f in filters if _is_static(f, plugins)]
-        self._kept: dict[PodKind, CopyBound] = {}
+        self._kept: dict[tuple[PodKind, frozenset[PodKind]], CopyBound] = {}
         self._positions = (-1, -1)
 
-    def of(self, pod: Pod) -> CopyBound:
-        """The bound for Pods like ``pod``.
+    def of(self, pod: Pod, beside: Mapping[PodKind, Pod] = MappingProxyType({})) -> CopyBound:
+        """The bound for Pods like ``pod``; ``beside`` are Pods of other kinds in their group.
 
         Raises:
             AttemptFault: a plugin broke.
@@ -88,13 +91,16 @@ class CapacityCache:
             self._kept.clear()
             self._positions = positions
         kind = kind_of(pod)
-        capacity = self._kept.get(kind)
+        others = {other: one for other, one in beside.items() if other != kind}
+        key = kind, frozenset(others)
+        capacity = self._kept.get(key)
         if capacity is None:
-            capacity = self._kept[kind] = self._make(pod)
+            capacity = self._kept[key] = self._make(pod, tuple(others.values()))
         return capacity
 
-    def _make(self, pod: Pod) -> CopyBound:
+    def _make(self, pod: Pod, beside: Sequence[Pod]) -> CopyBound:
         nodes, state = self._nodes, CycleState(timed=False)
+        state.beside = beside
         state.adopt(self._answers.answers(pod).state)
         copies = np.where(nodes.exists, UNBOUNDED, 0)
         behind = set()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
 
+from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray
 from bayplan.framework.effects import Effect
 from bayplan.framework.status import Status
@@ -28,6 +30,7 @@ class CycleState:
     changed by them.
 
     Attributes:
+        beside: for `BoundsCopies.copies`, one Pod of each other kind that may be placed meanwhile.
         effects: what plugins want done when the decision is applied (`bayplan.framework.effects`).
         domain: ``(n,)`` bool, the rows of the live table that the Pod may go to; None for all.
         outside: the status of the other rows; None where a message is to count them as no nodes.
@@ -37,6 +40,7 @@ class CycleState:
 
     __slots__ = (
         "_data",
+        "beside",
         "domain",
         "effects",
         "explained",
@@ -60,6 +64,7 @@ class CycleState:
     ) -> None:
         self._data: dict[str, object] = {}
         self.timed = timed
+        self.beside: Sequence[Pod] = ()
         self.effects: list[Effect] = []
         self.explained = explained
         self.domain = domain

@@ -166,7 +166,8 @@ class BoundsCopies(Named, Protocol):
         """By what limits them, at most how many more Pods like this one each node takes.
 
         Arrays of ``(len(nodes),)`` integers; None or nothing for no limit. Never less than could be
-        placed, whatever other Pods come: ``bayplan.engine.capacity`` says what it is for.
+        placed, whatever other Pods come that are like this one or like those in ``state.beside``:
+        ``bayplan.engine.capacity`` says what it is for.
         """
 
 

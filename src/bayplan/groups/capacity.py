@@ -7,7 +7,8 @@ kind is counted as if it had the nodes for itself, so this bounds from above.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -25,20 +26,28 @@ MOST_KINDS = 16
 class GroupCapacity:
     """The bound for some Pods.
 
+    Args:
+        framework: the profile of the Pods.
+        pods: the Pods.
+        beside: more Pods that may be placed before, one of each kind.
+
     Attributes:
         plugins: the plugins behind it.
         pods: one Pod of each kind.
     """
 
-    def __init__(self, framework: Framework, pods: Sequence[Pod]) -> None:
+    def __init__(
+        self,
+        framework: Framework,
+        pods: Sequence[Pod],
+        beside: Mapping[PodKind, Pod] = MappingProxyType({}),
+    ) -> None:
         self._total = len(pods)
         counts = Counter(map(kind_of, pods))
-        first: dict[PodKind, Pod] = {}
-        if len(counts) <= MOST_KINDS:
-            for pod in pods:
-                first.setdefault(kind_of(pod), pod)
+        first = kinds_of(pods) if len(counts) <= MOST_KINDS else {}
         try:
-            capacities = [framework.search.capacity.of(pod) for pod in first.values()]
+            others = {**beside, **first}
+            capacities = [framework.search.capacity.of(pod, others) for pod in first.values()]
         except AttemptFault:
             capacities = []  # the first attempt meets the fault as well, and reports it
         self._kinds = list(zip((counts[kind] for kind in first), capacities, strict=False))
@@ -82,6 +91,14 @@ class GroupCapacity:
             if (total := _sum(np.maximum(bound, 0)[rows])) < count
         }
         return sorted(scarce, key=lambda name: scarce[name])
+
+
+def kinds_of(pods: Iterable[Pod]) -> Mapping[PodKind, Pod]:
+    """One Pod of each kind."""
+    first: dict[PodKind, Pod] = {}
+    for pod in pods:
+        first.setdefault(kind_of(pod), pod)
+    return first
 
 
 def _sum(copies: Integers) -> int:

@@ -35,7 +35,7 @@ from bayplan.engine.capacity import PodKind, kind_of
 from bayplan.engine.runtime import Framework
 from bayplan.groups import domains as levels
 from bayplan.groups import words_label
-from bayplan.groups.capacity import GroupCapacity
+from bayplan.groups.capacity import GroupCapacity, kinds_of
 from bayplan.groups.decision import GroupRejection
 from bayplan.groups.domains import Domain, Share
 from bayplan.groups.fill import Fill, Rejected
@@ -83,6 +83,7 @@ class LevelSearch:
         self._pods: dict[str, list[Pod]] = {part.name: [] for part in group.walk()}
         for pod in pods:
             self._pods[group.path(sub_group_of(pod.shape))[-1].name].append(pod)
+        self._kinds = kinds_of(pods) if group.parts else {}
         self._most_attempts = max(LEAST_ATTEMPTS, EACH_ATTEMPTS * len(pods))
 
     def run(self) -> GroupRejection | None:
@@ -133,7 +134,7 @@ class LevelSearch:
 
     def _capacity(self, part: SubGroup) -> GroupCapacity:
         pods = [pod for below in part.walk() for pod in self._pods[below.name]]
-        return GroupCapacity(self._framework, pods)
+        return GroupCapacity(self._framework, pods, self._kinds)
 
     def _place_in_each(self, part: SubGroup, within: Rows) -> Iterator[GroupRejection | None]:
         """Place one part in one of its domains after the other.

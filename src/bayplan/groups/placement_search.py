@@ -47,6 +47,7 @@ from bayplan.attempt.slice_homes import Home
 from bayplan.cache.node_table import BoolArray
 from bayplan.cache.pod_groups import Group
 from bayplan.config.points import Point
+from bayplan.engine.capacity import PodKind
 from bayplan.engine.faults import AttemptFault, is_interrupt
 from bayplan.engine.placement_memory import PlacementResult
 from bayplan.engine.placement_stage import PlacementStage
@@ -55,7 +56,7 @@ from bayplan.engine.runtime import Framework
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.placements import GroupPlacement, PlacementProgress, PodGroupInfo
 from bayplan.framework.status import SUCCESS, Code, Status
-from bayplan.groups.capacity import GroupCapacity
+from bayplan.groups.capacity import GroupCapacity, kinds_of
 from bayplan.groups.decision import GroupDecision, Placed
 from bayplan.groups.domains import Domain
 from bayplan.groups.fill import Fill
@@ -113,10 +114,12 @@ class PlacementSearch:
         self._framework, self._selector, self._fill = framework, selector, fill
         self._info_of = info_of
         self._remembers = remembers
+        self._kinds: Mapping[PodKind, Pod] = {}
 
     def run(self, group: Group) -> GroupDecision:
         """Try the Pods of the group, or the groups below it, in their order. Never raises."""
         root = self._node(group)
+        self._kinds = kinds_of(root.info.pods) if group.is_composite else {}
         try:
             done = self._place(root, None)
         except AttemptFault as fault:
@@ -191,7 +194,7 @@ class PlacementSearch:
         kind = node.group.minimum, tuple(pod.shape.id for pod in node.info.pods)
         recalled = stage.memory.recall(kind, answers, placements)
         kept = dict(recalled)
-        capacity = None if alone else GroupCapacity(self._framework, node.info.pods)
+        capacity = None if alone else GroupCapacity(self._framework, node.info.pods, self._kinds)
         tries: list[_Try] = []
         for placement in placements:
             started = time.perf_counter()
@@ -333,7 +336,10 @@ class PlacementSearch:
         if topology is None or not (topology.slices or topology.fault):
             return None
         nodes = self._selector.nodes
-        return PlacementSlices(self._framework, self._fill, nodes, node.group, node.info, rows)
+        capacity = GroupCapacity(self._framework, node.info.pods, self._kinds)
+        return PlacementSlices(
+            self._framework, self._fill, nodes, node.group, node.info, capacity, rows
+        )
 
     def _lay_out(self, node: _Node, slices: PlacementSlices) -> GroupDecision | None:
         """Place the minimum of a group with slices; the decision if that does not fit."""

@@ -39,6 +39,7 @@ class PlacementSlices:
         nodes: the table.
         group: the PodGroup, which has slices.
         info: its Pods.
+        capacity: of these.
         within: ``(n,)`` bool, the rows of the placement; None for all.
 
     Attributes:
@@ -52,10 +53,11 @@ class PlacementSlices:
         nodes: NodeTable,
         group: Group,
         info: PodGroupInfo,
+        capacity: GroupCapacity,
         within: BoolArray | None,
     ) -> None:
         self._framework, self._fill, self._nodes = framework, fill, nodes
-        self._group, self._info = group, info
+        self._group, self._info, self._capacity = group, info, capacity
         self._within = Home(within)
         self.shares: Sequence[Share] = ()
 
@@ -67,9 +69,9 @@ class PlacementSlices:
         if info.scheduled or not info.pod_group.is_gang or topology is None:
             return None
         pods = info.pods[: self._group.minimum]
-        capacity = GroupCapacity(self._framework, info.pods)
+        capacity = self._capacity
         slices = SliceFill(self._fill, self._nodes, topology, pods, capacity, self._within.rows)
-        (domain,) = slices.ordered([self._everything(capacity)])
+        (domain,) = slices.ordered([self._everything()])
         failed = slices.run(domain, self._fill.attempts + MOST_ATTEMPTS * len(pods))
         if failed is None:
             self.shares = slices.shares
@@ -85,8 +87,9 @@ class PlacementSlices:
         copies = copies_of(self._framework, self._nodes, pod)
         return in_slices(self._nodes, self._group.slices, pod, members, copies, self._within)
 
-    def _everything(self, capacity: GroupCapacity) -> Domain:
+    def _everything(self) -> Domain:
         """The whole placement as a domain."""
         rows = self._within.rows
         codes = None if rows is None else np.where(rows, 0, -1).astype(np.int32)
-        return Domain("", "", codes, 0, capacity.at_most(slice(None) if rows is None else rows))
+        holds = self._capacity.at_most(slice(None) if rows is None else rows)
+        return Domain("", "", codes, 0, holds)

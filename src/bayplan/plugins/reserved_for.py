@@ -11,8 +11,9 @@ resource has to leave it. At Filter such a node is rejected, at Score it is wors
 With the defaults Filter answers as ``proportional`` of Volcano's resource-strategy-fit, but for
 Pods that request none of what is kept: they take nothing, and are let in.
 
-There is no bound for groups (`bayplan.framework.points.BoundsCopies`): a group's own Pods may take
-the GPUs, and so free what is kept for them.
+A group whose Pods request none of the scarce resource is bounded by what is left beside all that is
+free of it. Where some of its Pods do, they may take the GPUs, and so free what is kept for these:
+then nothing bounds the others.
 """
 
 from __future__ import annotations
@@ -31,8 +32,15 @@ from bayplan.config.args import ReservedForArgs
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.in_tree_handle import InTreeHandle
-from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Integers, Plugin, PodPart
-from bayplan.framework.points import EnqueueExtensions, FilterNodes, ScoreNodes
+from bayplan.framework.interface import (
+    MAX_NODE_SCORE,
+    UNBOUNDED,
+    Depends,
+    Integers,
+    Plugin,
+    PodPart,
+)
+from bayplan.framework.points import BoundsCopies, EnqueueExtensions, FilterNodes, ScoreNodes
 from bayplan.framework.status import Status
 
 
@@ -44,7 +52,7 @@ class _Kept(NamedTuple):
     amount: int
 
 
-class ReservedFor(Plugin, FilterNodes, ScoreNodes, EnqueueExtensions):
+class ReservedFor(Plugin, FilterNodes, BoundsCopies, ScoreNodes, EnqueueExtensions):
     """See the module's docstring."""
 
     Args = ReservedForArgs
@@ -72,6 +80,20 @@ class ReservedFor(Plugin, FilterNodes, ScoreNodes, EnqueueExtensions):
         """What is kept; preemption may help."""
         kept = self._kept[code - 1]
         return Status.unschedulable(f"node(s) kept {kept.resource} for free {kept.scarce}")
+
+    def copies(self, state: CycleState, pod: Pod, nodes: NodeTable) -> dict[str, IntArray]:
+        """How often the request is there beside what is kept."""
+        requests = pod.shape.requests.memo(_amounts)
+        taken = [other.shape.requests.memo(_amounts) for other in state.beside]
+        bounds: dict[str, IntArray] = {}
+        for code, left, kept in self._left(pod, nodes):
+            scarce, resource, _ = self._kept[code - 1]
+            if any(amounts.get(scarce) for amounts in taken):
+                continue
+            request = requests[resource]
+            most = np.where(kept > 0, (left + request - kept) // request, UNBOUNDED)
+            bounds[f"{resource} beside what is kept for {scarce}"] = most
+        return bounds
 
     def score_nodes(self, _state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """0 to 100, 100 where enough is left."""
