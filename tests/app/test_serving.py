@@ -13,9 +13,9 @@ from tests.certificates import Authority
 from tests.client.fault_server import FaultServer, running_server
 from tests.server.conftest import Client, trusting, with_certificate
 
-from bayplan.app import serving
 from bayplan.app.serving import Serving
 from bayplan.client.http import Http
+from bayplan.server import secure_port
 from bayplan.server.options import PortError, PortOptions
 from bayplan.server.pages import Answer, Page
 from bayplan.telemetry.instrument import Instrument
@@ -97,7 +97,7 @@ def test_a_rotated_certificate_is_noticed(
     start: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert callable(start)
-    monkeypatch.setattr(serving, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(secure_port, "LOOK_SECONDS", 0.01)
     options = files(Authority(), tmp_path)
     [port] = start(options).ports.values()
     later = Authority()

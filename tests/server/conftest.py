@@ -6,7 +6,7 @@ import socket
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.client.fault_server import FaultServer, running_server
 from tests.waiting import SOON
 
 from bayplan.client.http import Http
-from bayplan.server.access import Access
+from bayplan.server.access import Access, Credentials
 from bayplan.server.certificates import Pair
 from bayplan.server.pages import Pages
 from bayplan.server.port import Port
@@ -42,13 +42,20 @@ class Client:
     context: ssl.SSLContext | None = None
 
     def get(
-        self, path: str, method: str = "GET", body: bytes | None = None, authorization: str = ""
+        self,
+        path: str,
+        method: str = "GET",
+        body: bytes | None = None,
+        authorization: str = "",
+        headers: Mapping[str, str] | None = None,
     ) -> Got:
         scheme = "https" if self.context else "http"
         url = f"{scheme}://127.0.0.1:{self.port}{path}"
         request = urllib.request.Request(url, body, method=method)
         if authorization:
             request.add_header("Authorization", authorization)
+        for name, value in (headers or {}).items():
+            request.add_header(name, value)
         try:
             with urllib.request.urlopen(request, timeout=SOON, context=self.context) as answer:
                 return Got(answer.status, answer.headers["Content-Type"], answer.read().decode())
@@ -98,7 +105,9 @@ def http(api_server: FaultServer) -> Http:
 
 @pytest.fixture
 def access(http: Http) -> Access:
-    return Access(TokenReviews(http), AccessReviews(http), ("/healthz", "/open/*"))
+    return Access(
+        Credentials(TokenReviews(http)).user, AccessReviews(http), ("/healthz", "/open/*")
+    )
 
 
 def trusting(authority: Authority) -> ssl.SSLContext:

@@ -15,10 +15,11 @@ from tests.waiting import SOON
 
 from bayplan.client.http import Http
 from bayplan.server import reviews
-from bayplan.server.access import Access, user_of_certificate
+from bayplan.server.access import Access, Credentials
 from bayplan.server.options import PortError
 from bayplan.server.pages import Answer, Attributes, Page, PageRequest, Pages, text
-from bayplan.server.reviews import AccessReviews, PathAttributes, TokenReviews, User
+from bayplan.server.reviews import AccessReviews, PathAttributes, TokenReviews
+from bayplan.server.users import User, user_of_certificate
 
 PAGES: Pages = {
     path: Page(lambda _: Answer(200, b"ok"), ("GET", "PUT"))
@@ -210,7 +211,7 @@ def test_a_certificate_without_a_name_is_nobody() -> None:
 
 def test_a_star_stands_at_the_end_of_a_path(http: Http) -> None:
     with pytest.raises(PortError, match=r"only a trailing \* in /a\*b"):
-        Access(TokenReviews(http), AccessReviews(http), ["/a*b"])
+        Access(Credentials(TokenReviews(http)).user, AccessReviews(http), ["/a*b"])
 
 
 def test_a_page_that_asks_is_judged_by_objects_and_not_by_its_path(

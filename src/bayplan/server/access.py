@@ -4,34 +4,33 @@ As kube-scheduler does it: a client certificate or a bearer token says who asks;
 is ``system:anonymous``; and the API server's authorization (RBAC: ``nonResourceURLs``) says what
 they may read. Paths that are always allowed need none of this, not even a token that is good: a
 probe must not wait for the API server.
+
+The aggregated API asks in the name of its users, by the headers of Kubernetes' impersonation. That
+takes the verb ``impersonate`` on `IMPERSONATED`, a resource that exists for this alone, and counts
+for pages that ask what their reader may see; such a page then asks about that user.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
 
 from bayplan.client.errors import ApiError
 from bayplan.server.options import PortError
 from bayplan.server.pages import Answer, Attributes, text
-from bayplan.server.reviews import AccessReviews, PathAttributes, TokenReviews, User
+from bayplan.server.reviews import AccessReviews, PathAttributes, TokenReviews
+from bayplan.server.users import (
+    ADMINISTRATORS,
+    ANONYMOUS,
+    IMPERSONATION,
+    Client,
+    User,
+    authenticated,
+    user_of_certificate,
+)
 
-ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
-AUTHENTICATED = "system:authenticated"
-ADMINISTRATORS = "system:masters"
-"""May do everything at any API server, so no review is needed."""
-
-
-class Client(NamedTuple):
-    """What a client says about itself.
-
-    Attributes:
-        authorization: the header of that name, or empty.
-        certificate: as `ssl.SSLSocket.getpeercert` has it after verification; empty without one.
-    """
-
-    authorization: str
-    certificate: Mapping[str, Any]
+IMPERSONATED = Attributes("impersonate", "users", group="view.bayplan.dev")
+Authenticate = Callable[[Client], User | None]
+"""Who a client is; None for credentials that are not good. Raises ApiError, TimeoutError."""
 
 
 class Access:
@@ -45,12 +44,12 @@ class Access:
     """
 
     def __init__(
-        self, tokens: TokenReviews, reviews: AccessReviews, always_allow_paths: Sequence[str]
+        self, authenticate: Authenticate, reviews: AccessReviews, always_allow_paths: Sequence[str]
     ) -> None:
         bad = [path for path in always_allow_paths if "*" in path[:-1]]
         if bad:
             raise PortError(f"--authorization-always-allow-paths: only a trailing * in {bad[0]}")
-        self._tokens, self._reviews = tokens, reviews
+        self._authenticate, self._reviews = authenticate, reviews
         paths = ["/" + path.removeprefix("/") for path in always_allow_paths]
         self._open = frozenset(path for path in paths if not path.endswith("*"))
         self._open_prefixes = tuple(path[:-1] for path in paths if path.endswith("*"))
@@ -60,9 +59,23 @@ class Access:
         if self._is_open(path):
             return ANONYMOUS
         try:
-            return self._user(client) or text(401, "Unauthorized")
+            return self._authenticate(client) or text(401, "Unauthorized")
         except (ApiError, TimeoutError) as error:
             return text(503, f"access cannot be checked: {error}")
+
+    def acting(self, user: User, client: Client) -> User | Answer:
+        """The user for whom ``user`` asks, or what to answer if they may not."""
+        other = IMPERSONATION.user(client.headers)
+        if other is None:
+            return user
+        try:
+            may = self.may(user, IMPERSONATED)
+        except ApiError as error:
+            return text(503, f"access cannot be checked: {error}")
+        if may:
+            return authenticated(other)
+        what = f"{IMPERSONATED.verb} {IMPERSONATED.resource}.{IMPERSONATED.group}"
+        return text(403, f'forbidden: User "{user.name}" cannot {what}')
 
     def refusal(self, user: User, method: str, path: str) -> Answer | None:
         """None if the user may read the path; else what to answer."""
@@ -94,25 +107,21 @@ class Access:
     def _is_open(self, path: str) -> bool:
         return path in self._open or path.startswith(self._open_prefixes)
 
-    def _user(self, client: Client) -> User | None:
-        """None for a token that is not good."""
+
+class Credentials:
+    """A client certificate, or else a bearer token, says who asks."""
+
+    def __init__(self, tokens: TokenReviews) -> None:
+        self._tokens = tokens
+
+    def user(self, client: Client) -> User | None:
+        """See `Authenticate`."""
         by_certificate = user_of_certificate(client.certificate)
         if by_certificate is not None:
             return by_certificate
-        scheme, _, token = client.authorization.strip().partition(" ")
+        authorization = client.headers.get("Authorization") or ""
+        scheme, _, token = authorization.strip().partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return ANONYMOUS
         user = self._tokens.user_of(token.strip())
-        if user is None or AUTHENTICATED in user.groups:
-            return user
-        return user._replace(groups=(*user.groups, AUTHENTICATED))
-
-
-def user_of_certificate(certificate: Mapping[str, Any]) -> User | None:
-    """The common name is the user, the organizations are the groups; None without a name."""
-    subject = [attribute for names in certificate.get("subject", ()) for attribute in names]
-    name = next((value for key, value in subject if key == "commonName"), "")
-    if not name:
-        return None
-    groups = [value for key, value in subject if key == "organizationName"]
-    return User(name, groups=(*groups, AUTHENTICATED))
+        return None if user is None else authenticated(user)

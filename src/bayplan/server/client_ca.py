@@ -7,7 +7,7 @@ every component may be allowed to read. Until that was read, certificates are no
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -30,17 +30,26 @@ class _ConfigMap(msgspec.Struct):
 
 
 class ConfigMapCA:
-    """The API server's authority. `refresh` runs on one thread; all threads may read."""
+    """The API server's authority. `refresh` runs on one thread; all threads may read.
 
-    def __init__(self, http: Http, clock: Callable[[], float] = time.monotonic) -> None:
-        self._http, self._clock = http, clock
+    Args:
+        key: which authority: by default that of certificates of users.
+
+    Attributes:
+        data: the ConfigMap as it was last read; empty before.
+    """
+
+    def __init__(
+        self, http: Http, clock: Callable[[], float] = time.monotonic, key: str = KEY
+    ) -> None:
+        self._http, self._clock, self._key = http, clock, key
         self._again_at = float("-inf")
         self._problem = ""
-        self._pem = b""
+        self.data: Mapping[str, str] = {}
 
     def __call__(self) -> bytes:
         """As it was last read; empty before."""
-        return self._pem
+        return self.data.get(self._key, "").encode()
 
     def refresh(self) -> None:
         """Read the ConfigMap again if the last answer is old. Waits for the API server."""
@@ -48,7 +57,7 @@ class ConfigMapCA:
             return
         try:
             config_map = msgspec.json.decode(self._http.get(CONFIG_MAP), type=_ConfigMap)
-            self._pem, self._problem = config_map.data.get(KEY, "").encode(), ""
+            self.data, self._problem = config_map.data, ""
             self._again_at = self._clock() + AGE_SECONDS
         except (ApiError, msgspec.DecodeError) as error:
             if str(error) != self._problem:

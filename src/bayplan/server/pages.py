@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+from bayplan.server.users import ANONYMOUS, User
 
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
@@ -21,6 +23,7 @@ class Attributes(NamedTuple):
     namespace: str = ""
     name: str = ""
     group: str = ""
+    subresource: str = ""
 
 
 def _everything(_: Attributes) -> bool:
@@ -34,6 +37,7 @@ class PageRequest(NamedTuple):
         query: the last value of each parameter.
         may: whether whoever asks may do that at the API server; raises ApiError where that does not
             say.
+        user: who asks; of pages that ask.
     """
 
     method: str
@@ -41,6 +45,7 @@ class PageRequest(NamedTuple):
     query: Mapping[str, str]
     body: bytes
     may: Callable[[Attributes], bool] = _everything
+    user: User = ANONYMOUS
 
 
 class Answer(NamedTuple):
@@ -67,6 +72,13 @@ class Page(NamedTuple):
 
 Pages = Mapping[str, Page]
 """By path."""
+
+
+class PageSource(Protocol):
+    """Where a port finds pages: `Pages`, or what makes these from paths."""
+
+    def get(self, path: str, /) -> Page | None:
+        """The page at a path without its query; None where there is none."""
 
 
 def text(status: int, line: str) -> Answer:

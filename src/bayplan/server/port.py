@@ -23,18 +23,18 @@ from urllib.parse import parse_qs
 import structlog
 
 from bayplan.client.errors import ApiError
-from bayplan.server.access import Access, Client
+from bayplan.server.access import Access
+from bayplan.server.body import read_body
 from bayplan.server.connections import ANSWER_SECONDS, Connections
 from bayplan.server.options import PortError
-from bayplan.server.pages import Answer, PageRequest, Pages, text
+from bayplan.server.pages import Answer, PageRequest, PageSource, text
 from bayplan.server.tls import ServingContext
+from bayplan.server.users import Client
 
 log = structlog.get_logger("port")
 
 MOST_BYTES = 64 * 1024
 """Of a request: its line, headers and body."""
-MOST_DIGITS = 20
-"""Of a Content-Length."""
 SILENCE_SECONDS = 10.0
 """After which a client that sends or takes nothing is given up."""
 BACKLOG = 128
@@ -48,6 +48,7 @@ class Port:
         port: 0 picks a free one; see `port`.
         tls: None serves plain HTTP.
         access: None lets everybody read everything.
+        most_bytes: of a request.
 
     Raises:
         PortError: the port is taken, or not ours to use.
@@ -57,11 +58,12 @@ class Port:
         self,
         host: str,
         port: int,
-        pages: Pages,
+        pages: PageSource,
         tls: ServingContext | None = None,
         access: Access | None = None,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
-        self._server = _Server(_listen(host, port), pages, tls, access)
+        self._server = _Server(_listen(host, port), pages, tls, access, most_bytes)
         self.port: int = self._server.socket.getsockname()[1]
         self._thread = threading.Thread(target=self._server.serve_forever, name="port", daemon=True)
 
@@ -102,11 +104,12 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def __init__(
         self,
         listener: socket.socket,
-        pages: Pages,
+        pages: PageSource,
         tls: ServingContext | None,
         access: Access | None,
+        most_bytes: int,
     ) -> None:
-        self.pages, self.tls, self.access = pages, tls, access
+        self.pages, self.tls, self.access, self.most_bytes = pages, tls, access, most_bytes
         self.connections = Connections()
         super().__init__(listener.getsockname(), _Exchange, bind_and_activate=False)
         self.socket.close()
@@ -145,10 +148,10 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
 
 class _Limited(io.RawIOBase):
-    """The first `MOST_BYTES` of what a client sends, and then the end of the stream."""
+    """The first bytes of what a client sends, and then the end of the stream."""
 
-    def __init__(self, raw: io.RawIOBase) -> None:
-        self._raw, self._left = raw, MOST_BYTES
+    def __init__(self, raw: io.RawIOBase, most_bytes: int) -> None:
+        self._raw, self._left = raw, most_bytes
 
     def readable(self) -> bool:
         return True
@@ -174,17 +177,14 @@ class _Exchange(BaseHTTPRequestHandler):
         if isinstance(self.request, ssl.SSLSocket):
             self.request.do_handshake()
         super().setup()
-        self.rfile = io.BufferedReader(_Limited(self.request.makefile("rb", buffering=0)))
+        limited = _Limited(self.request.makefile("rb", buffering=0), self.server.most_bytes)
+        self.rfile = io.BufferedReader(limited)
 
     def _serve(self) -> None:
-        length = self.headers.get("Content-Length") or "0"
-        if not (length.isascii() and length.isdecimal()) or len(length) > MOST_DIGITS:
-            self._send(text(400, "Content-Length is no length"))
+        body = read_body(self.headers, self.rfile, self.server.most_bytes)
+        if isinstance(body, Answer):
+            self._send(body)
             return
-        if int(length) > MOST_BYTES:
-            self._send(text(413, f"a request has at most {MOST_BYTES} bytes"))
-            return
-        body = self.rfile.read(int(length))
         self.server.connections.answering(self.request)
         answer = self._answer(body)
         self.server.connections.answering(self.request, ANSWER_SECONDS)
@@ -197,11 +197,14 @@ class _Exchange(BaseHTTPRequestHandler):
         access, page = self.server.access, self.server.pages.get(path)
         request = PageRequest(self.command, path, _parameters(query), body)
         if access is not None:
-            user = access.user(self._client(), path)
+            client = self._client()
+            user = access.user(client, path)
+            if page is not None and page.asks and not isinstance(user, Answer):
+                user = access.acting(user, client)
             if isinstance(user, Answer):
                 return user
             if page is not None and page.asks:
-                request = request._replace(may=partial(access.may, user))
+                request = request._replace(user=user, may=partial(access.may, user))
             elif (refusal := access.refusal(user, self.command, path)) is not None:
                 return refusal
         if page is None:
@@ -219,7 +222,7 @@ class _Exchange(BaseHTTPRequestHandler):
     def _client(self) -> Client:
         tls = self.request if isinstance(self.request, ssl.SSLSocket) else None
         certificate = tls.getpeercert() if tls else None
-        return Client(self.headers.get("Authorization") or "", certificate or {})
+        return Client(self.headers, certificate or {})
 
     def _send(self, answer: Answer) -> None:
         self.send_response(answer.status)

@@ -21,6 +21,7 @@ from bayplan.api.kinds import Kind
 from bayplan.client.errors import ApiError, TooManyRequests
 from bayplan.client.http import Http
 from bayplan.server.pages import Attributes
+from bayplan.server.users import User
 
 T = TypeVar("T")
 
@@ -36,15 +37,6 @@ TOKEN_REVIEW = Kind.generic(
 ACCESS_REVIEW = Kind.generic(
     "authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
 )
-
-
-class User(NamedTuple):
-    """Who asks, as the API server knows them. ``extra`` is sorted by key."""
-
-    name: str
-    uid: str = ""
-    groups: tuple[str, ...] = ()
-    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 class Verdict(NamedTuple):
