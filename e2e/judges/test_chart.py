@@ -61,8 +61,12 @@ def kustomized(folder: Path) -> Objects:
 
 @pytest.mark.parametrize(
     ("folder", "values"),
-    [(".", {}), ("overlays/with-controllers", {"controllers__enabled": True})],
-    ids=["no values", "with controllers"],
+    [
+        (".", {}),
+        ("overlays/with-controllers", {"controllers__enabled": True}),
+        ("overlays/with-api", {"api__enabled": True}),
+    ],
+    ids=["no values", "with controllers", "with the API"],
 )
 def test_it_is_what_deploy_is(tmp_path: Path, folder: str, values: dict[str, Any]) -> None:
     ours, theirs = kustomized(DEPLOY / folder), comparable(render(tmp_path, **values))
@@ -88,6 +92,28 @@ def test_the_controllers_of_another_release_have_a_lease_of_their_own(tmp_path: 
     ]
     [subject] = objects["ClusterRoleBinding", "second-controllers"]["subjects"]
     assert (subject["name"], subject["namespace"]) == ("second-controllers", "plans")
+
+
+def test_the_api_of_another_release_asks_that_one_and_shows_its_certificate(tmp_path: Path) -> None:
+    values: dict[str, Any] = {
+        "api__enabled": True,
+        "api__tlsSecret": "second-tls",
+        "api__caBundle": "Y2E=",
+    }
+    objects = render(tmp_path, "plans", "second", **values)
+    spec = objects["APIService", "v1alpha1.view.bayplan.dev"]["spec"]
+    assert spec["service"] == {"name": "second-api", "namespace": "plans", "port": 443}
+    assert (spec["caBundle"], "insecureSkipTLSVerify" in spec) == ("Y2E=", False)
+    pod = objects["Deployment", "second-api"]["spec"]["template"]["spec"]
+    [container], [volume] = pod["containers"], pod["volumes"]
+    assert pod["serviceAccountName"] == "second-api"
+    assert container["args"][:2] == ["api", "--lease=plans/second"]
+    assert volume["secret"] == {"secretName": "second-tls"}
+    assert objects["Role", "second-api"]["rules"][0]["resourceNames"] == ["second"]
+    binding = objects["RoleBinding", "second-api-authentication"]
+    assert binding["metadata"]["namespace"] == SYSTEM
+    [subject] = binding["subjects"]
+    assert (subject["name"], subject["namespace"]) == ("second-api", "plans")
 
 
 def test_helm_finds_nothing_wrong_with_it(tmp_path: Path) -> None:

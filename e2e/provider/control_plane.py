@@ -21,6 +21,8 @@ from e2e.provider.waiting import step
 
 PREFIX = "bayplan-e2e-"
 ADMIN_GROUP = "system:masters"
+SERVICES = ("bayplan.kube-system.svc", "bayplan-api.kube-system.svc")
+"""Names of deploy/'s Services, for which the certificate of this run is good, too."""
 
 
 class UnsupportedError(Exception):
@@ -54,7 +56,7 @@ class ControlPlane(ABC):
         self.parts: dict[str, Part] = {}
         self.folder, self._lock = _new_folder()
         self.authority = Authority(self.folder / "pki")
-        self._serving = self.authority.issue("server", "bayplan-e2e", ADMIN_GROUP)
+        self._serving = self.authority.issue("server", "bayplan-e2e", ADMIN_GROUP, *SERVICES)
         self.context = client_context(self.authority, self._serving)
         self.kubeconfig = self.folder / "admin.kubeconfig"
 

@@ -9,11 +9,14 @@ from typing import ClassVar
 
 from e2e.provider.control_plane import ADMIN_GROUP, ControlPlane
 from e2e.provider.kubeconfig import cert_kubeconfig
+from e2e.provider.pki import Authority
 from e2e.provider.process import Part, free_port
 from e2e.provider.programs import assets, control_plane, program
 from e2e.provider.waiting import wait_until
 
 SERVICE_ACCOUNTS = "https://kubernetes.default.svc"
+PROXY = "front-proxy-client"
+"""As whom the API server asks aggregated APIs; kubeadm's name."""
 
 
 class BuiltControlPlane(ControlPlane):
@@ -100,9 +103,24 @@ class BuiltControlPlane(ControlPlane):
             # Nobody reaches the API server through the Service kubernetes, and its address is
             # the loopback, which the reconciler refuses.
             "--endpoint-reconciler-type=none",
+            *self._aggregation(),
             *self.api_server_flags,
         ]
         return self._component("kube-apiserver", flags, "/readyz")
+
+    def _aggregation(self) -> list[str]:
+        """Flags with which it serves APIs of others, known to these by an authority of its own."""
+        front = Authority(self.folder / "front-proxy")
+        pair = front.issue("front-proxy-client", PROXY)
+        return [
+            f"--requestheader-client-ca-file={front.cert}",
+            f"--requestheader-allowed-names={PROXY}",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            f"--proxy-client-cert-file={pair.cert}",
+            f"--proxy-client-key-file={pair.key}",
+        ]
 
     @property
     def _token_key(self) -> Path:

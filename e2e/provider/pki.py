@@ -38,16 +38,14 @@ class Authority:
         self.cert = directory / "ca.crt"
         self.cert.write_bytes(_pem(ca.sign(self._key, hashes.SHA256())))
 
-    def issue(
-        self, file: str, common_name: str, organization: str = "", *addresses: str
-    ) -> KeyPair:
-        """Sign a certificate for a user, or for a server on the loopback and `addresses`."""
+    def issue(self, file: str, common_name: str, organization: str = "", *hosts: str) -> KeyPair:
+        """Sign a certificate for a user, or for a server on the loopback and other `hosts`."""
         key = self.new_key(file)
         cert = (
             _certificate(_name(common_name, organization), self._name, key.public_key())
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(), critical=False)
-            .add_extension(_names(addresses), critical=False)
+            .add_extension(_names(hosts), critical=False)
         )
         pair = KeyPair(self._directory / f"{file}.crt", self._directory / f"{file}.key")
         pair.cert.write_bytes(_pem(cert.sign(self._key, hashes.SHA256())))
@@ -95,9 +93,15 @@ def _usage() -> x509.ExtendedKeyUsage:
     return x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
 
 
-def _names(addresses: Iterable[str]) -> x509.SubjectAlternativeName:
-    ips = [x509.IPAddress(ipaddress.ip_address(ip)) for ip in ("127.0.0.1", *addresses)]
-    return x509.SubjectAlternativeName([x509.DNSName("localhost"), *ips])
+def _names(hosts: Iterable[str]) -> x509.SubjectAlternativeName:
+    return x509.SubjectAlternativeName([_host(host) for host in ("localhost", "127.0.0.1", *hosts)])
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
 
 
 def _pem(cert: x509.Certificate) -> bytes:

@@ -55,6 +55,15 @@ REQUESTS: Permissions = {
 ELECTION: Permissions = {_of(LEASE): frozenset({"create", "get", "update"})}
 """What leader election asks for, in the namespace of its Lease."""
 
+AGGREGATED: Permissions = {
+    ("authorization.k8s.io", "subjectaccessreviews"): frozenset({"create"}),
+    # Asked of the scheduler's port: `bayplan.server.access`.
+    ("view.bayplan.dev", "users"): frozenset({"impersonate"}),
+}
+"""What the process of the aggregated API asks for, in all namespaces."""
+AGGREGATED_NAMESPACE: Permissions = {_of(LEASE): frozenset({"get"}), _of(POD): frozenset({"get"})}
+"""The same in the namespace of the Lease; the ConfigMap comes with a role of Kubernetes."""
+
 
 def cluster_wide(kinds: Iterable[Kind[object]]) -> Permissions:
     """All that is needed cluster-wide where ``kinds`` are watched."""

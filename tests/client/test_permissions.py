@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.client.permissions import ELECTION, Permissions, cluster_wide
+from tests.client.permissions import (
+    AGGREGATED,
+    AGGREGATED_NAMESPACE,
+    ELECTION,
+    Permissions,
+    cluster_wide,
+)
 
+from bayplan.aggregated.resources import GROUP, resources
 from bayplan.api.kinds import (
     COMPOSITE_POD_GROUP,
     ELASTIC_QUOTA,
@@ -68,6 +75,17 @@ def test_a_component_grants_what_is_not_in_the_cluster_role(kind: Kind[Any]) -> 
 
 def test_the_role_in_the_namespace_is_what_leader_election_asks_for() -> None:
     assert granted("Role") == ELECTION
+
+
+def test_the_aggregated_api_may_look_for_the_leader_and_ask_for_others() -> None:
+    path = COMPONENTS / "api" / "rbac.yaml"
+    assert granted("ClusterRole", path) == AGGREGATED
+    assert granted("Role", path) == AGGREGATED_NAMESPACE
+
+
+def test_users_are_granted_the_resources_that_the_api_has() -> None:
+    verbs = {(GROUP, one.name): {one.verb} for one in resources()}
+    assert granted("ClusterRole", COMPONENTS / "api" / "users.yaml") == verbs
 
 
 def test_the_default_configuration_watches_no_kind_of_others() -> None:

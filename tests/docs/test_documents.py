@@ -115,6 +115,7 @@ COMMANDS = {
     "view": ("view",),
     "shadow": ("shadow",),
     "controllers": ("controllers",),
+    "api": ("api",),
     "config check": ("config", "check"),
     "config show": ("config", "show"),
 }

@@ -14,11 +14,12 @@
 | ``/plan`` | POST: what would become of Pods that are not there yet: `bayplan.explain.plan` |
 | ``/status?namespace=`` | how the process is, and what waits: `bayplan.app.status` |
 | ``/bays?namespace=`` | nodes, Pods and Queues as columns: `bayplan.view.columns` |
+| ``/queues?namespace=`` | what each Queue has and is entitled to: `bayplan.explain.queues` |
 
 ``/debug`` is there while the configuration has ``enableProfiling``, the default. ``/why`` is for
 everybody who may get that Pod, or list Pods there, ``/plan`` for who may create Pods there,
-``/bays`` and ``/status`` for who may list Pods there; nodes, and Pods of others, are named to those
-who may list nodes (in ``/bays`` and ``/status``: nodes and all Pods).
+``/bays``, ``/queues`` and ``/status`` for who may list Pods there; nodes, and Pods of others, are
+named to those who may list nodes (in these three: nodes and all Pods).
 """
 
 from __future__ import annotations
@@ -194,6 +195,7 @@ def answer_pages(core: Core, questions: Questions, leader: Callable[[], str]) ->
         "/why": Page(answers.why, asks=True),
         "/plan": Page(answers.plan, ("POST",), asks=True),
         "/bays": Page(answers.bays, asks=True),
+        "/queues": Page(answers.queues, asks=True),
     }
 
 
@@ -266,6 +268,16 @@ class _Answers:
         body = msgspec.json.encode(bays.document())
         self._questions.charge(time.perf_counter() - began)
         return Answer(200, body, JSON)
+
+    def queues(self, request: PageRequest) -> Answer:
+        from bayplan.explain.queues import answer  # noqa: PLC0415
+
+        namespace, world = _scope(request), self._core.world
+        if isinstance(namespace, Answer):
+            return namespace
+        asked = self._asked(lambda: answer(world, time.time(), namespace), names=not namespace)
+        assert asked is not None
+        return asked
 
     def _asked(
         self, question: Callable[[], dict[str, Any] | None], *, names: bool

@@ -13,6 +13,7 @@ from bayplan import __version__
 COMMANDS = (
     "run",
     "controllers",
+    "api",
     "why",
     "status",
     "plan",

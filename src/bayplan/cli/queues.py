@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -33,6 +32,7 @@ from bayplan.cache.queue_tree.report import Amounts, QueueReport, percent, repor
 from bayplan.cli import live, offline, plugins
 from bayplan.cli.offline import Output
 from bayplan.config.args import FairShareArgs
+from bayplan.explain.queues import plain
 from bayplan.inbox.messages import Replaced
 from bayplan.plugins.fair_share.coverage import covered_amounts
 from bayplan.plugins.fair_share.turns import places
@@ -210,44 +210,9 @@ def _shown(state: QueueReport) -> list[tuple[str, Amounts]]:
     return [pair for pair in filled if any(pair[1]) or pair[1].limit is not None]
 
 
-def _past(state: QueueReport, resource: str) -> dict[str, float]:
-    past = state.past.get(resource)
-    return {} if past is None else {"pastUse": past.use, "weight": past.weight}
-
-
 def _plain(standing: Standing, faults: Iterable[ObjectFault]) -> dict[str, Any]:
     """As docs/tenants.md describes it; amounts are milli-CPU, bytes and counts."""
-    state = standing.report
-    return {
-        "queue": state.name,
-        "depth": state.depth,
-        "state": state.state,
-        "nodeKinds": state.kinds,
-        "pending": state.pending,
-        "turn": standing.turn,
-        "oldestSeconds": state.oldest,
-        "waitingTargetSeconds": state.target or None,
-        "late": state.late,
-        "resources": {
-            name: {
-                **amounts._asdict(),
-                "borrowed": amounts.borrowed,
-                "covered": standing.covered.get(name, 0),
-                "neverEvicted": state.never_evicted.get(name, 0),
-                "saturation": _number(state.saturation.get(name, 0.0)),
-                **_past(state, name),
-            }
-            for name, amounts in state.amounts.items()
-        },
-        "users": state.users,
-        "faults": [
-            {"reason": fault.reason, "message": fault.message}
-            for fault in faults
-            if (fault.regarding.kind, fault.regarding.name) == (QUEUE.name, state.name)
-        ],
-    }
-
-
-def _number(ratio: float) -> float | None:
-    """JSON has no infinity."""
-    return None if math.isinf(ratio) else round(ratio, 4)
+    data = plain(standing.report, faults) | {"turn": standing.turn}
+    for name, amounts in data["resources"].items():
+        amounts["covered"] = standing.covered.get(name, 0)
+    return data

@@ -1,31 +1,21 @@
 """Forward: connections to the port of the scheduler that leads, through the API server.
 
 As kubectl port-forward does it, with the user's credentials, but without a port on this machine:
-each connection is a stream of the official client, handed to libcurl as a socket. The Lease says
-who leads: an identity that begins with the name of a Pod, which is in the Lease's namespace, or on
-a host's network with the name of the host, after which the kubelet calls a static Pod.
+each connection is a stream of the official client, handed to libcurl as a socket.
 """
 
 from __future__ import annotations
 
 import socket
-from contextlib import suppress
 from http import HTTPStatus
-from typing import Any
 from urllib.parse import urlencode
 
-import msgspec
 import pycurl
 
-from bayplan.api.kinds import LEASE, POD
-from bayplan.client.errors import ApiError, NotFound, Unreachable, from_status
+from bayplan.api.kinds import POD
+from bayplan.client.errors import ApiError, Unreachable, from_status
 from bayplan.client.http import Http
-
-PORT = 10259
-"""Where a Pod listens that names no port ``https``."""
-STATIC = "bayplan"
-"""The static Pod of deploy/static-pod.yaml, without the name of the node."""
-ELSEWHERE = "give --server, or --lease NAMESPACE/NAME"
+from bayplan.client.lease_holder import PORT, LeaseHolder, https_port
 
 
 class Leader:
@@ -46,10 +36,7 @@ class Leader:
     """
 
     def __init__(self, http: Http, lease: str) -> None:
-        self._http, self._lease = http, lease
-        self._namespace, _, self._name = lease.partition("/")
-        if not self._namespace or not self._name:
-            raise Unreachable(f"--lease {lease} is not NAMESPACE/NAME")
+        self._http, self._holder = http, LeaseHolder(http, lease)
         self.server = f"https://localhost:{PORT}"
         self._first: socket.socket | None = self._connected()
 
@@ -64,40 +51,9 @@ class Leader:
             return int(pycurl.SOCKET_BAD)
 
     def _connected(self) -> socket.socket:
-        pod = self._pod()
-        port = _port(pod)
-        path = f"{POD.path(self._namespace)}/{pod['metadata']['name']}/portforward"
-        return _forwarded(self._http, path, port)
-
-    def _pod(self) -> dict[str, Any]:
-        holder = self._holder()
-        host = holder.rpartition("_")[0]
-        for name in (host, f"{STATIC}-{host}"):
-            with suppress(NotFound):
-                data = self._http.get(f"{POD.path(self._namespace)}/{name}")
-                pod: dict[str, Any] = msgspec.json.decode(data)
-                return pod
-        where = f"there is no Pod {self._namespace}/{host}"
-        text = f"{holder} holds the Lease, and {where}: wait for another leader, or {ELSEWHERE}"
-        raise Unreachable(text)
-
-    def _holder(self) -> str:
-        try:
-            lease = msgspec.json.decode(
-                self._http.get(f"{LEASE.path(self._namespace)}/{self._name}")
-            )
-        except NotFound:
-            raise Unreachable(f"there is no Lease {self._lease}: {ELSEWHERE}") from None
-        holder: str = (lease.get("spec") or {}).get("holderIdentity") or ""
-        if not holder:
-            raise Unreachable(f"nobody holds the Lease {self._lease}, so no scheduler leads")
-        return holder
-
-
-def _port(pod: dict[str, Any]) -> int:
-    ports = [port for one in pod["spec"]["containers"] for port in one.get("ports") or ()]
-    named = (port["containerPort"] for port in ports if port.get("name") == "https")
-    return next(named, PORT)
+        pod = self._holder.pod()
+        path = f"{POD.path(self._holder.namespace)}/{pod['metadata']['name']}/portforward"
+        return _forwarded(self._http, path, https_port(pod))
 
 
 def _forwarded(http: Http, path: str, port: int) -> socket.socket:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pycurl
 
@@ -75,7 +75,7 @@ class Http:
         while True:
             tries += 1
             try:
-                return self._once(method, path, body, content_type, deadline - self._clock())
+                return self.once(method, path, body, content_type, deadline - self._clock())
             except ApiError as error:
                 if isinstance(error, Unauthorized):
                     self.connection.forget_credentials()
@@ -84,13 +84,21 @@ class Http:
                     raise
                 self._sleep(delay)
 
-    def _once(
-        self, method: str, path: str, body: bytes | None, content_type: str, timeout: float
+    def once(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        timeout: float = DEFAULT_TIMEOUT,
+        headers: Sequence[str] = (),
     ) -> bytes:
+        """`request` with a single try, and more ``headers``, such as ``Name: value``."""
         handle: pycurl.Curl = self._handle()
         chunks: list[bytes] = []
         prepare(handle, method, self.connection.url(path), body)
-        handle.setopt(pycurl.HTTPHEADER, self.connection.headers(content_type))
+        more = [header.encode() for header in headers]
+        handle.setopt(pycurl.HTTPHEADER, [*self.connection.headers(content_type), *more])
         handle.setopt(pycurl.TIMEOUT_MS, max(1, int(timeout * 1000)))
         handle.setopt(pycurl.WRITEFUNCTION, chunks.append)
         try:
