@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bayplan.client.forward import PORT
+from bayplan.client.lease_holder import PORT
 from e2e.cluster import NAME, SOON, SYSTEM, Bayplan, Cluster, pod
 from e2e.provider import NodeSpec, token_kubeconfig, wait_until
 from e2e.provider.process import Endpoint, Part, free_port
