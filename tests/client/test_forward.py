@@ -9,10 +9,11 @@ import pycurl
 import pytest
 from tests.client.fault_server import Exchange, FaultServer
 
-from bayplan.client import forward, lease_holder
+from bayplan.client import forward
 from bayplan.client.errors import Forbidden, Unreachable
 from bayplan.client.forward import Leader
 from bayplan.client.http import Http
+from bayplan.client.lease_holder import PORT
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/bayplan"
 PODS = "/api/v1/namespaces/kube-system/pods"
@@ -83,7 +84,7 @@ def test_a_lease_is_named_with_its_namespace(cluster: Cluster, lease: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("port", "name", "asked"), [(7000, "https", 7000), (9090, "metrics", lease_holder.PORT)], ids=str
+    ("port", "name", "asked"), [(7000, "https", 7000), (9090, "metrics", PORT)], ids=str
 )
 def test_a_user_who_may_not_forward_a_port_is_told_so(
     cluster: Cluster, port: int, name: str, asked: int
