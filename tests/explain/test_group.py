@@ -78,6 +78,33 @@ def test_the_domains_of_slices_are_shown() -> None:
     assert shares == {"slices": [{"level": "rack", "value": "r1", "pods": 2}]}
 
 
+def test_what_stands_against_the_others_is_named_node_by_node() -> None:
+    cluster = group_cluster()
+    cluster.add(pod_group("g", minMember=6))
+    pods = members("g", 6, cpu="2")
+    full, *tainted = nodes(3)
+    cluster.add(full, *(node.taint("team", "a", "NoSchedule") for node in tainted), *pods)
+    verdict = explained(cluster, *pods)
+    said = "NoRoom: at most 2 of 6 fit, short by cpu; nodes closed: 2 by TaintToleration"
+    assert verdict["message"].startswith(said)
+    outcomes = verdict["against"]["default/g-0"]
+    assert {name: status.get("plugin") for name, status in outcomes.items()} == {
+        "n0": None,
+        "n1": "TaintToleration",
+        "n2": "TaintToleration",
+    }
+    assert list(verdict["against"]) == ["default/g-0"]
+
+
+def test_nodes_that_are_closed_have_no_room_for_a_group() -> None:
+    cluster = group_cluster()
+    cluster.add(pod_group("g", minMember=3))
+    pods = members("g", 3, cpu="2")
+    cluster.add(*nodes(1), nodes(2)[1].unschedulable(), *pods)
+    said = "NoRoom: at most 2 of 3 fit, short by cpu; nodes closed: 1 by NodeUnschedulable"
+    assert explained(cluster, *pods)["message"].startswith(said)
+
+
 def test_why_a_group_does_not_fit_is_what_its_event_says() -> None:
     cluster = group_cluster()
     cluster.add(pod_group("g", minMember=5))

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core_harness import Cluster
 from tests.plugins.harness import filtered, hint, make, scored, table_of
 
 from bayplan.api.kinds import NODE
 from bayplan.api.scheduling import KubernetesPodGroup
+from bayplan.explain.explanation import explain
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.placements import GroupPlacement, PodGroupInfo
@@ -185,6 +187,20 @@ def test_ignored_extended_resources_are_not_checked(
 ) -> None:
     used = make_pod().req({GPU: 4, "hugepages-2Mi": "8Mi"})
     assert status_of(make_pod().req({resource: 1}), used, **args) == expected
+
+
+def test_the_node_that_lacks_the_least_is_named_with_figures_and_a_near_name() -> None:
+    cluster = Cluster()
+    for name, cpu in (("n1", "2"), ("n2", "3500m"), ("n3", "1")):
+        cluster.add(make_node(name).capacity({GPU: 1}, cpu=cpu, memory="8Gi", pods=3))
+    pod = make_pod("p").req({"nvidia.com/gpus": 1}, cpu="4", memory="1Gi")
+    cluster.add(pod)
+    core = cluster.core
+    verdict = explain(cluster.framework, core.placers, pod.obj(), details=True)
+    assert verdict["details"] == [
+        "cpu: needs 4; n2 has 3.5 free, 0.5 too few.",
+        "No node has nvidia.com/gpus; was nvidia.com/gpu meant?",
+    ]
 
 
 def test_a_table_for_what_if_questions_answers_for_its_own_pods() -> None:

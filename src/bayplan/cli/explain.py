@@ -23,7 +23,7 @@ from bayplan.app.assembly import Core
 from bayplan.cli import asking, explain_live, live, offline, plugins
 from bayplan.cli.asking import Subject
 from bayplan.cli.explain_text import print_group, print_verdicts
-from bayplan.cli.offline import Output
+from bayplan.cli.offline import Form
 from bayplan.client import kubeconfig as credentials
 from bayplan.client.connection import Connection
 from bayplan.client.errors import ApiError, Forbidden
@@ -85,7 +85,7 @@ def explain(
     ] = "",
     plugin_dir: plugins.PluginDirOption = None,
     feature_gates: plugins.FeatureGatesOption = None,
-    output: offline.OutputOption = Output.TEXT,
+    output: offline.FormOption = Form.TEXT,
     top: Annotated[
         int, typer.Option(min=1, help="As text: how many nodes to show with their scores.")
     ] = 5,
@@ -128,7 +128,7 @@ def explain(
         return
     matches = _matching(selector)
     if file is None:
-        typer.echo(JUDGED_HERE, err=True)
+        typer.echo(offline.JUDGED_HERE, err=True)
     with offline.reporting():
         only = about.key if about is not None and not about.is_group else None
         cluster, core = offline.load(
@@ -142,18 +142,12 @@ def explain(
                 core,
                 only,
                 lambda p: ours in (None, p.namespace) and matches(p.labels),
-                details=output is Output.TEXT,
+                details=not output.is_data,
             )
     offline.print_notes(cluster)
     owners = {pod.key: _owner(pod) for pod in cluster.pending}
     _print(verdicts, output, top, about, owners, sure=file is not None)
     offline.end(cluster, verdicts)
-
-
-JUDGED_HERE = (
-    "judged here, from the API server's objects: what only the running scheduler knows (who waits "
-    "in Permit or backs off, what plugins remember) is left out; without --config it is asked"
-)
 
 
 def _about(
@@ -190,7 +184,7 @@ def _answering() -> Iterator[None]:
 
 def _print(
     verdicts: list[Verdict],
-    output: Output,
+    output: Form,
     top: int,
     about: Subject | None,
     owners: dict[str, str],
@@ -198,18 +192,18 @@ def _print(
     sure: bool = True,
 ) -> None:
     is_group = about is not None and about.is_group
-    if output is not Output.TEXT:
+    if output.is_data:
         for verdict in verdicts:
             verdict.pop("details", None)
         offline.print_data(verdicts[0] if is_group else verdicts, output)
         return
-    console = offline.console()
-    if is_group:
-        print_group(console, verdicts[0])
-    elif verdicts:
-        print_verdicts(console, verdicts, top, owners=owners, sure=sure)
-    else:
-        console.print("There is no pending Pod.")
+    with offline.printing(output, "bayplan explain") as console:
+        if is_group:
+            print_group(console, verdicts[0])
+        elif verdicts:
+            print_verdicts(console, verdicts, top, owners=owners, sure=sure)
+        else:
+            console.print("There is no pending Pod.")
 
 
 def _of_group(cluster: LoadedCluster, core: Core, key: str) -> Verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any
@@ -20,6 +21,7 @@ Verdict = dict[str, Any]
 NAMES_SHOWN = 6
 NARROW_NAMES = 2
 INDENT = 2
+_TWICE = re.compile(r"\b([^,:]{8,})(?:, \1)+(?=[,.]|$)")
 
 
 def print_verdicts(
@@ -121,20 +123,31 @@ def print_group(console: Console, verdict: Verdict) -> None:
             _indented(console, Text(f"{name} together in {part['level']} {part['value']}"))
         _print_slices(console, f"{name}: ", part)
     if message := verdict.get("message"):
-        _indented(console, Text(message))
-    nodes = Table("pod", "node, or why not", box=None, pad_edge=False, header_style="dim")
+        _indented(console, Text(once(message)))
+    nodes = _table("pod", "node, or why not")
     left = dict.fromkeys(verdict.get("left", ()), "does not fit with the others; goes singly")
     later = {pod: f"{node}, by eviction" for pod, node in verdict.get("nominated", {}).items()}
     victims = dict.fromkeys(verdict.get("victims", ()), "would be evicted")
     waiting = left | verdict.get("rejected", {}) | verdict.get("held", {}) | later
     for rows, style in ((plan, "green"), (waiting, "yellow"), (victims, "red")):
         for pod, remark in rows.items():
-            nodes.add_row(pod, remark, style=style)
+            nodes.add_row(pod, once(remark), style=style)
     for pod, node in verdict.get("running", {}).items():
         nodes.add_row(pod, f"{node} (has it already)")
     if nodes.row_count:
         _indented(console, nodes)
+    for pod, outcomes in verdict.get("against", {}).items():
+        fits = sum(status["code"] == "Success" for status in outcomes.values())
+        _indented(console, Text(f"Alone {pod} fits on {fits} of {len(outcomes)} nodes."))
+        rejected = _rejections(console, outcomes)
+        if rejected.row_count:
+            _indented(console, rejected)
     console.print()
+
+
+def once(text: str) -> str:
+    """``text`` without what it says twice in a row, as kube-scheduler's words about groups do."""
+    return _TWICE.sub(r"\1", text)
 
 
 def _print_slices(console: Console, name: str, part: Mapping[str, Any]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from html import escape
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,6 +38,11 @@ INCOMPLETE = 1
 """Exit code: the answer is right for what could be read and judged, but not for all Pods."""
 WIDTH = 140
 """Columns of text that does not go to a terminal."""
+JUDGED_HERE = (
+    "judged here, from the API server's objects: what only the running scheduler knows (who waits "
+    "in Permit or backs off, what plugins remember) is left out; without --config it is asked"
+)
+"""What is said where a running cluster is not judged by the running scheduler."""
 
 FileOption = Annotated[
     list[Path],
@@ -68,6 +75,23 @@ class Output(StrEnum):
     YAML = "yaml"
 
 
+class Form(StrEnum):
+    """How to print what is a text for people, too."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+    HTML = "html"
+
+    @property
+    def is_data(self) -> bool:
+        """Whether programs read it."""
+        return self in (Form.JSON, Form.YAML)
+
+
+FormOption = Annotated[
+    Form, typer.Option("--output", "-o", help="How to print it; html: a page in one file.")
+]
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
 
 
@@ -82,11 +106,13 @@ def load(
     losing: tuple[str, str] | None = None,
     *,
     adopts_running: bool = False,
+    beside_cluster: bool = False,
 ) -> tuple[LoadedCluster, Core]:
     """The cluster in the files, or the running cluster where there are none, loaded into a core.
 
     The parameters are those of `bayplan.simulation.load_cluster`, and the values of options.
-    Without ``config`` every Pod is judged by the default profile.
+    Without ``config`` every Pod is judged by the default profile. With ``beside_cluster`` what is
+    in the files comes to be in the running cluster.
 
     Raises:
         ClusterFileError: there is nothing to judge in the files.
@@ -102,6 +128,7 @@ def load(
         if any(isinstance(a, LoadArgs) for p in effective.profiles for a in p.plugin_args.values()):
             kinds = (*kinds, NODE_METRICS)
         if paths:
+            listed = live.objects(kubeconfig, kinds) if beside_cluster else ()
             cluster = load_cluster(
                 paths,
                 profile,
@@ -110,6 +137,7 @@ def load(
                 kinds,
                 losing,
                 adopts_running=adopts_running,
+                listed=listed,
             )
         else:
             listed = live.objects(kubeconfig, kinds)
@@ -153,9 +181,9 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def print_data(data: Any, output: Output) -> None:
+def print_data(data: Any, output: Output | Form) -> None:
     """Print plain data as JSON or YAML."""
-    if output is Output.JSON:
+    if output == Output.JSON:
         typer.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
     else:
         text = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH)
@@ -166,6 +194,40 @@ def console() -> Console:
     """Where text goes, as it is: nothing in brackets or between colons is markup."""
     width = None if Console().is_terminal else WIDTH
     return Console(highlight=False, markup=False, emoji=False, width=width)
+
+
+@contextmanager
+def printing(form: Form, title: str) -> Iterator[Console]:
+    """Where text goes; for ``html`` a page in one file, printed at the end."""
+    if form is not Form.HTML:
+        yield console()
+        return
+    page = Console(
+        file=io.StringIO(), record=True, width=WIDTH, highlight=False, markup=False, emoji=False
+    )
+    yield page
+    template = _PAGE.replace("TITLE", escape(title))
+    typer.echo(page.export_html(code_format=template), nl=False)
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>TITLE</title>
+<style>
+body {{ font: 14px/1.4 monospace; margin: 2em; color: #1b1f24; background: #fff; }}
+pre {{ white-space: pre-wrap; font: inherit; }}
+{stylesheet}
+</style>
+</head>
+<body>
+<h1>TITLE</h1>
+<pre>{code}</pre>
+</body>
+</html>
+"""
 
 
 def age(seconds: float) -> str:

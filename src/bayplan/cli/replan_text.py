@@ -10,7 +10,7 @@ from rich.table import Table
 
 from bayplan.app.assembly import Core
 from bayplan.cli import offline
-from bayplan.cli.offline import Output
+from bayplan.cli.offline import Form
 from bayplan.measures import Measures, measures_of, named, shown
 from bayplan.simulation import LoadedCluster, simulate
 from bayplan.simulation.offline import judged
@@ -18,7 +18,7 @@ from bayplan.simulation.replan import movable, take_off
 from bayplan.simulation.simulate import Result
 
 
-def replan(cluster: LoadedCluster, core: Core, output: Output, *, evict: bool) -> None:
+def replan(cluster: LoadedCluster, core: Core, output: Form, *, evict: bool) -> None:
     """Place all Pods of ``cluster`` anew, and print what comes of it.
 
     Raises:
@@ -33,8 +33,9 @@ def replan(cluster: LoadedCluster, core: Core, output: Output, *, evict: bool) -
             placement["was"] = was[placement["pod"]]
     offline.print_notes(cluster)
     after = _measured(core)
-    if output is Output.TEXT:
-        _print(offline.console(), placements, before, after)
+    if not output.is_data:
+        with offline.printing(output, "bayplan simulate --replan") as console:
+            _print(console, placements, before, after)
     else:
         measured = msgspec.to_builtins({"before": before, "after": after}, str_keys=True)
         offline.print_data({**measured, "placements": placements}, output)

@@ -9,9 +9,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bayplan.cli import offline, plugins, replan_text
+from bayplan.api.kinds import NODE
+from bayplan.cli import asking, live, offline, plugins, replan_text
 from bayplan.cli.explain_text import some
-from bayplan.cli.offline import Output
+from bayplan.cli.offline import Form, Output
+from bayplan.cli.plan import plan
+from bayplan.client import kubeconfig as credentials
+from bayplan.client.kubeconfig import Kubeconfig
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
 from bayplan.simulation.loss import Loss
 from bayplan.simulation.offline import judged
@@ -25,10 +29,18 @@ app = typer.Typer(add_completion=False)
 def simulate(
     file: offline.FileOption,
     config: plugins.ConfigOption = None,
-    namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="The namespace of objects that name none; without it default, and with "
+            "--on-cluster that of the kubeconfig's context.",
+        ),
+    ] = None,
     plugin_dir: plugins.PluginDirOption = None,
     feature_gates: plugins.FeatureGatesOption = None,
-    output: offline.OutputOption = Output.TEXT,
+    output: offline.FormOption = Form.TEXT,
     evict: Annotated[
         bool, typer.Option("--evict", help="Let Pods that would be evicted be gone from then on.")
     ] = False,
@@ -43,6 +55,20 @@ def simulate(
     replan: Annotated[
         bool, typer.Option("--replan", help="Place all Pods that run anew, too.")
     ] = False,
+    on_cluster: Annotated[
+        bool,
+        typer.Option(
+            "--on-cluster",
+            help="Place the Pods of the files in the running cluster: the running scheduler says "
+            "where, as by bayplan plan; with --config they are judged here, after those that wait.",
+        ),
+    ] = False,
+    server: asking.ServerOption = None,
+    lease: asking.LeaseOption = asking.LEASE,
+    authority: asking.AuthorityOption = None,
+    insecure: asking.InsecureOption = False,
+    kubeconfig: live.KubeconfigOption = None,
+    context: live.ContextOption = None,
 ) -> None:
     """Say where all pending Pods of a file would go, and who would be evicted for them.
 
@@ -52,37 +78,78 @@ def simulate(
     a controller makes again are pending, too. With --replan, all Pods but
     those of DaemonSets and static ones are: how much better could it be?
     """
+    where = Kubeconfig(kubeconfig, context)
+    if on_cluster and not (config or plugin_dir or feature_gates):
+        _check_asked(output, others=evict or replan or lose is not None)
+        plan(
+            file=file,
+            server=server,
+            namespace=namespace,
+            lease=lease,
+            authority=authority,
+            insecure=insecure,
+            kubeconfig=kubeconfig,
+            context=context,
+            output=Output(output),
+        )
+        return
+    if on_cluster:
+        typer.echo(offline.JUDGED_HERE, err=True)
+        namespace = namespace or credentials.namespace(where)
     with offline.reporting():
         cluster, core = offline.load(
             file,
             config,
             plugin_dir,
-            namespace,
+            namespace or DEFAULT_NAMESPACE,
             feature_gates=feature_gates,
+            kubeconfig=where,
             losing=None if lose is None else _label(lose),
             adopts_running=replan,
+            beside_cluster=on_cluster,
         )
         if replan:
             replan_text.replan(cluster, core, output, evict=evict)
             return
         before = usage(core)
-        placements = simulate_pods(core, judged(cluster, core), evict=evict or lose is not None)
-    loss = cluster.loss
-    if loss is not None:
+        placements = simulate_pods(
+            core,
+            judged(cluster, core),
+            evict=evict or lose is not None,
+            details=not output.is_data,
+        )
+    if cluster.loss is not None:
         for placement in placements:
-            if placement["pod"] in loss.pods:
-                placement["lost"] = loss.pods[placement["pod"]]
+            if placement["pod"] in cluster.loss.pods:
+                placement["lost"] = cluster.loss.pods[placement["pod"]]
     offline.print_notes(cluster)
-    if output is Output.TEXT:
-        if loss is not None:
-            _print_loss(offline.console(), loss, placements)
-        _print(offline.console(), placements, before, usage(core))
-    elif loss is None:
+    if not cluster.objects[NODE]:
+        typer.echo("there is no Node: with --on-cluster the Pods are placed in a cluster", err=True)
+    if output.is_data:
+        _print_data(cluster.loss, placements, output)
+    else:
+        with offline.printing(output, "bayplan simulate") as console:
+            if cluster.loss is not None:
+                _print_loss(console, cluster.loss, placements)
+            _print(console, placements, before, usage(core))
+    offline.end(cluster, placements)
+
+
+def _check_asked(output: Form, *, others: bool) -> None:
+    """What the running scheduler does not say is refused."""
+    if others:
+        wrong = "the running scheduler cannot be asked that; with --config it is judged here"
+        raise typer.BadParameter(wrong, param_hint="--evict, --lose, --replan")
+    if output is Form.HTML:
+        raise typer.BadParameter("not with --on-cluster alone", param_hint="-o html")
+
+
+def _print_data(loss: Loss | None, placements: list[Result], output: Form) -> None:
+    if loss is None:
         offline.print_data(placements, output)
     else:
         lost = {"nodes": loss.nodes, "pods": loss.pods, "gone": loss.gone}
         offline.print_data({"lost": msgspec.to_builtins(lost), "placements": placements}, output)
-    offline.end(cluster, placements)
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -118,11 +185,15 @@ def _print(
     after: list[ResourceUsage],
 ) -> None:
     table = Table("pod", "node", "as good, or why not", box=None, pad_edge=False)
-    for placement in placements:
-        node = placement["node"]
-        others = [name for name in placement.get("best", []) if name != node]
-        remark = placement["message"] or some(others)
-        table.add_row(placement["pod"], node or "-", remark, style="" if node else "yellow")
+    for alike in _alike(placements):
+        first = alike[0]
+        node = first["node"]
+        others = [name for name in first.get("best", []) if name != node]
+        remark = first["message"] or some(others)
+        more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
+        table.add_row(first["pod"] + more, node or "-", remark, style="" if node else "yellow")
+        for line in first.get("details", ()):
+            table.add_row("", "", line)
     console.print(table)
     placed = sum(placement["node"] is not None for placement in placements)
     console.print(f"\n{placed} placed, {len(placements) - placed} not\n", style="bold")
@@ -133,6 +204,19 @@ def _print(
         console.print(evicted)
         console.print()
     console.print(_usage(before, after))
+
+
+def _alike(placements: list[Result]) -> list[list[Result]]:
+    """Pods one after the other that are not placed for the same reason, together."""
+    alike: list[list[Result]] = []
+    for placement in placements:
+        said = {key: value for key, value in placement.items() if key != "pod"}
+        same = alike and said == {k: v for k, v in alike[-1][0].items() if k != "pod"}
+        if same and placement["node"] is None:
+            alike[-1].append(placement)
+        else:
+            alike.append([placement])
+    return alike
 
 
 def evicted_for(placements: list[Result]) -> dict[str, list[str]]:

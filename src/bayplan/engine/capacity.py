@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 
 from bayplan.api.pod import Pod, PodShape, SpecPart
-from bayplan.cache.node_table import IntArray, LiveNodeTable
+from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
 from bayplan.config.points import Point
 from bayplan.engine.profile_plugins import ProfilePlugins
 from bayplan.engine.row_answers import AnswerCache
@@ -47,11 +47,14 @@ class CopyBound(msgspec.Struct, frozen=True, eq=False):
         copies: ``(n,)`` how many each node takes at most; 0 where there is no node.
         bounds: by what limits it (a resource, say), the bound that this alone gives, ``(n,)``.
         plugins: the plugins behind it.
+        closed: by plugin, ``(n,)`` the nodes that take none, whatever room they have; each node is
+            named once.
     """
 
     copies: IntArray
     bounds: dict[str, Integers]
     plugins: frozenset[str]
+    closed: dict[str, BoolArray]
 
 
 def kind_of(pod: Pod) -> PodKind:
@@ -103,12 +106,13 @@ class CapacityCache:
         state.beside = beside
         state.adopt(self._answers.answers(pod).state)
         copies = np.where(nodes.exists, UNBOUNDED, 0)
-        behind = set()
+        behind, closed = set(), dict[str, BoolArray]()
         for stage in self._static:
             if stage.name not in state.skip_filter:
                 rejected = stage.codes(state, pod, nodes, nodes.exists) != 0
                 if rejected.any():
                     behind.add(stage.name)
+                    closed[stage.name] = rejected & (copies > 0)
                     copies[rejected] = 0
         bounds: dict[str, Integers] = {}
         for plugin in self._plugins.bounding:
@@ -118,7 +122,7 @@ class CapacityCache:
                 bounds |= {name: np.where(nodes.exists, most, 0) for name, most in given.items()}
         for bound in bounds.values():
             np.minimum(copies, bound, out=copies)
-        return CopyBound(np.maximum(copies, 0), bounds, frozenset(behind))
+        return CopyBound(np.maximum(copies, 0), bounds, frozenset(behind), closed)
 
 
 def _is_static(stage: FilterStage, plugins: ProfilePlugins) -> bool:

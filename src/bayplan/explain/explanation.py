@@ -67,7 +67,7 @@ def explain(
         diagnosis = rejection.diagnosis
         _add_rejection(verdict, rejection)
     if details and "nodes" in verdict and diagnosis is not None:
-        verdict["details"] = _details(framework, diagnosis, pod)
+        verdict["details"] = filter_details(framework, diagnosis, pod)
         if decision.detail is not None and decision.detail.scores:
             verdict["details"] += _score_details(framework, decision.detail, pod)
     if decision.placement is not None:
@@ -75,7 +75,8 @@ def explain(
     return verdict
 
 
-def _details(framework: Framework, diagnosis: Diagnosis, pod: Pod) -> list[str]:
+def filter_details(framework: Framework, diagnosis: Diagnosis, pod: Pod) -> list[str]:
+    """What Filter plugins say of rejected nodes, for people."""
     rejected: dict[str, list[IntArray]] = {}
     for status, rows in diagnosis.groups():
         rejected.setdefault(status.plugin, []).append(rows)
@@ -133,7 +134,7 @@ def _outcome(status: Status) -> Verdict:
     return outcome
 
 
-def _node_outcomes(diagnosis: Diagnosis) -> dict[str, Verdict]:
+def node_outcomes(diagnosis: Diagnosis) -> dict[str, Verdict]:
     """Every node's status; nodes with the same one share it."""
     fits = _outcome(SUCCESS)
     outcomes = {node.name: fits for node in diagnosis.nodes}
@@ -160,7 +161,7 @@ def _add_rejection(verdict: Verdict, rejection: Rejection) -> None:
     if diagnosis.pre_filter is not None:
         verdict["preFilter"] = _outcome(diagnosis.pre_filter)
     else:
-        verdict["nodes"] = _node_outcomes(diagnosis)
+        verdict["nodes"] = node_outcomes(diagnosis)
     if rejection.post_filter is not None:
         verdict["postFilter"] = _post_filter(rejection.post_filter)
 
@@ -202,7 +203,7 @@ def _add_fault(
     if details.pre_filter is not None:
         verdict["preFilter"] = _outcome(details.pre_filter)
     elif details.diagnosis is not None:
-        verdict["nodes"] = _node_outcomes(details.diagnosis)
+        verdict["nodes"] = node_outcomes(details.diagnosis)
     return details.diagnosis
 
 
@@ -247,7 +248,7 @@ def diagnose_fault(framework: Framework, pod: Pod, fault: AttemptFault) -> Fault
 
 
 def _add_placement(verdict: Verdict, placement: Placement, detail: Detail) -> None:
-    nodes = verdict["nodes"] = _node_outcomes(detail.diagnosis)
+    nodes = verdict["nodes"] = node_outcomes(detail.diagnosis)
     if placement.fit.nominated is not None:
         nodes[placement.node_name] = _outcome(SUCCESS)
         verdict["nominated"] = placement.node_name

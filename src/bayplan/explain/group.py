@@ -7,6 +7,7 @@ plain data; empty keys are left out.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from bayplan.api.kinds import COMPOSITE_POD_GROUP
@@ -14,8 +15,12 @@ from bayplan.api.pod import Pod
 from bayplan.cache.group_policy import KUBERNETES, Words
 from bayplan.cache.kubernetes_groups import pod_group_key
 from bayplan.decide.group import deciding_group
-from bayplan.explain.explanation import gate_status, raised
+from bayplan.engine.faults import AttemptFault
+from bayplan.engine.runtime import Framework
+from bayplan.explain.explanation import gate_status, node_outcomes, raised
+from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.room import Room
+from bayplan.groups.capacity import kinds_of
 from bayplan.groups.decision import GroupDecision
 from bayplan.groups.domains import Domain
 from bayplan.groups.placers import Placers
@@ -26,6 +31,8 @@ from bayplan.report.pods import cut_note, skip_note
 from bayplan.world import World
 
 Verdict = dict[str, Any]
+MOST_KINDS = 3
+"""Kinds of Pods of a group that does not fit, of which every node's answer is shown."""
 _NONE_LEFT = "none of its Pods can be placed"
 
 
@@ -69,6 +76,8 @@ class GroupExplainer:
         ]
         for entry in entries:
             verdict |= self._of_entry(entry)
+            if entry.group is not None and "plan" not in verdict and entry.gathering() is None:
+                verdict["against"] = self._against(self._profiles[entry.profile], entry.pods)
         if not entries:
             without = self._workload_without_entry if is_workload else self._without_entry
             verdict |= without(key, members)
@@ -116,6 +125,16 @@ class GroupExplainer:
             text = f"the profile {profile.name} does not place PodGroups of Kubernetes"
             return {"message": f"{text} (the feature gate GenericWorkload, GangScheduling)"}
         return {"message": _NONE_LEFT}
+
+    def _against(self, framework: Framework, pods: Iterable[Pod]) -> Verdict:
+        """Of a Pod of each kind, what every node says to it alone, before the others take room."""
+        against: Verdict = {}
+        for pod in list(kinds_of(pods).values())[:MOST_KINDS]:
+            with suppress(AttemptFault):  # it is logged, and the group's own verdict has it
+                diagnosis, rejection = framework.search.diagnose(CycleState(timed=False), pod)
+                if rejection is None:
+                    against[pod.key] = node_outcomes(diagnosis)
+        return against
 
     def _of_entry(self, entry: QueuedGroup) -> Verdict:
         if entry.uid not in self._verdicts:

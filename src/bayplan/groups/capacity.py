@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TypeVar
 
 import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, CodeArray, IntArray
-from bayplan.engine.capacity import PodKind, kind_of
+from bayplan.engine.capacity import CopyBound, PodKind, kind_of
 from bayplan.engine.faults import AttemptFault
 from bayplan.engine.runtime import Framework
 from bayplan.framework.interface import Integers
+
+Column = TypeVar("Column", BoolArray, Integers)
 
 MOST_KINDS = 16
 """Groups of more kinds of Pods are not bounded: to place them costs little more."""
@@ -54,11 +57,11 @@ class GroupCapacity:
         self.pods = tuple(first.values())
         self.plugins = frozenset().union(*(c.plugins for c in capacities))
 
-    def at_most(self, rows: BoolArray | slice = slice(None)) -> int:
+    def at_most(self, rows: BoolArray | None = None) -> int:
         """How many of the Pods fit on ``rows``, at most."""
         if not self._kinds:
             return self._total
-        return sum(min(count, _sum(capacity.copies[rows])) for count, capacity in self._kinds)
+        return sum(min(count, _sum(_of(capacity.copies, rows))) for count, capacity in self._kinds)
 
     def by_domain(self, codes: CodeArray, domains: int) -> tuple[IntArray, IntArray]:
         """For each domain, how many of the Pods fit at most, and how much room it has in all.
@@ -82,15 +85,35 @@ class GroupCapacity:
             room += total
         return fit, room
 
-    def short_of(self, rows: BoolArray | slice = slice(None)) -> list[str]:
-        """What the Pods that do not fit on ``rows`` lack, the scarcest first."""
+    def short_of(self, rows: BoolArray | None = None) -> list[str]:
+        """What Pods lack without a place on the open nodes of ``rows``, the scarcest first."""
         scarce = {
             name: total / count
             for count, capacity in self._kinds
             for name, bound in capacity.bounds.items()
-            if (total := _sum(np.maximum(bound, 0)[rows])) < count
+            if (total := _sum(np.maximum(bound, 0)[_open(capacity, rows)])) < count
         }
         return sorted(scarce, key=lambda name: scarce[name])
+
+    def closed(self, rows: BoolArray | None = None) -> dict[str, int]:
+        """By plugin, how many of ``rows`` it closes to some of the Pods; the most first."""
+        closed: Counter[str] = Counter()
+        for _, capacity in self._kinds:
+            for plugin, mask in capacity.closed.items():
+                closed[plugin] = max(closed[plugin], int(np.count_nonzero(_of(mask, rows))))
+        return {plugin: number for plugin, number in closed.most_common() if number}
+
+
+def _of(column: Column, rows: BoolArray | None) -> Column:
+    return column if rows is None else column[rows]
+
+
+def _open(capacity: CopyBound, rows: BoolArray | None) -> BoolArray:
+    """The open ones of ``rows``."""
+    left = np.ones(len(capacity.copies), np.bool_) if rows is None else rows.copy()
+    for mask in capacity.closed.values():
+        left &= ~mask
+    return left
 
 
 def kinds_of(pods: Iterable[Pod]) -> Mapping[PodKind, Pod]:

@@ -91,5 +91,4 @@ class PlacementSlices:
         """The whole placement as a domain."""
         rows = self._within.rows
         codes = None if rows is None else np.where(rows, 0, -1).astype(np.int32)
-        holds = self._capacity.at_most(slice(None) if rows is None else rows)
-        return Domain("", "", codes, 0, holds)
+        return Domain("", "", codes, 0, self._capacity.at_most(rows))

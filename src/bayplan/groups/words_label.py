@@ -47,6 +47,14 @@ def short_by(names: Sequence[str]) -> str:
     return f", short by {', '.join(names)}" if names else ""
 
 
+def _closed(capacity: GroupCapacity, rows: BoolArray | None) -> str:
+    """The part of a sentence about closed nodes: how many, by which plugins."""
+    closed = capacity.closed(rows)
+    if not closed:
+        return ""
+    return f"; nodes closed: {', '.join(f'{n} by {plugin}' for plugin, n in closed.items())}"
+
+
 def not_admitted(group: Group, status: Status, pods: Sequence[Pod]) -> GroupDecision:
     """A plugin that admits whole groups rejected the group, such as for a queue's limit."""
     reason, word = Reason.UNSCHEDULABLE, "Refused"
@@ -77,10 +85,10 @@ def too_few_copies(
     group: Group, part: SubGroup, capacity: GroupCapacity, within: BoolArray | None
 ) -> GroupRejection:
     """By the upper bound, a part of the group fits in no choice of nodes."""
-    rows = slice(None) if within is None else within
-    fit, short = capacity.at_most(rows), short_by(capacity.short_of(rows))
+    fit = capacity.at_most(within)
+    short, closed = short_by(capacity.short_of(within)), _closed(capacity, within)
     return GroupRejection(
-        f"NoRoom: at most {fit} of {part.minimum}{_of(part)} fit{short}",
+        f"NoRoom: at most {fit} of {part.minimum}{_of(part)} fit{short}{closed}",
         f"{_named(group, part)} does not fit at once{short}",
         plugins=capacity.plugins,
         pods=capacity.pods,
@@ -92,10 +100,10 @@ def too_few_slices(
     group: Group, part: SubGroup, capacity: GroupCapacity, domain: Domain
 ) -> GroupRejection:
     """By the upper bound, all of ``domain`` holds not enough slices of a part of the group."""
-    rows = slice(None) if domain.rows is None else domain.rows
-    short, slices = short_by(capacity.short_of(rows)), in_slices_of(part)
+    short, slices = short_by(capacity.short_of(domain.rows)), in_slices_of(part)
+    closed = _closed(capacity, domain.rows)
     return GroupRejection(
-        f"NoRoom: at most {domain.holds} of {part.minimum}{_of(part)} fit{slices}{short}",
+        f"NoRoom: at most {domain.holds} of {part.minimum}{_of(part)} fit{slices}{short}{closed}",
         f"{_named(group, part)} does not fit at once{slices}{short}",
         plugins=capacity.plugins,
         pods=capacity.pods,
@@ -188,8 +196,7 @@ def _best(
     """The two domains with most Pods of the part, from the number of fitting Pods in each."""
     (fit, value), *others = sorted((-fit, value) for value, fit in fits.items())
     best = next(domain for domain in domains if domain.value == value)
-    rows = slice(None) if best.rows is None else best.rows
-    short = short_by(capacity.short_of(rows))
+    short = short_by(capacity.short_of(best.rows))
     text = f"best is {shown(value)} with {-fit} of {part.minimum}{short}"
     return f"{text}; next {shown(others[0][1])} with {-others[0][0]}" if others else text
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -37,6 +38,7 @@ from bayplan.framework.placements import GroupPlacement, PodGroupInfo
 from bayplan.framework.points import (
     BoundsCopies,
     EnqueueExtensions,
+    ExplainsFilter,
     FilterNodes,
     PlacementScore,
     ScoreNodes,
@@ -61,7 +63,7 @@ _MOST_NEEDS = 61
 
 
 class NodeResourcesFit(
-    Plugin, FilterNodes, BoundsCopies, ScoreNodes, PlacementScore, EnqueueExtensions
+    Plugin, FilterNodes, ExplainsFilter, BoundsCopies, ScoreNodes, PlacementScore, EnqueueExtensions
 ):
     """Filters by free resources, scores by the configured strategy; full placements first."""
 
@@ -134,6 +136,29 @@ class NodeResourcesFit(
         reasons += [f"Insufficient {name}" for name in lacking]
         return (Status.unresolvable if code & _too_small(needs) else Status.unschedulable)(*reasons)
 
+    def explain_filter(self, state: CycleState, pod: Pod, rows: IntArray) -> list[str]:
+        """By resource, the node with the least lack; or no node has any."""
+        nodes, sentences = self.handle.nodes, []
+        for name, amount in (("pods", 1), *self._needs_of(pod.shape.requests)):
+            offers, used = nodes.allocatable(name), nodes.requested(name)
+            if name == "pods":
+                offers, used = nodes.allowed_pods, nodes.pod_count
+            if self._classes.behind(name) is not None:
+                continue
+            if not offers.any():
+                sentences.append(f"No node has {name}{_meant(name, nodes)}")
+                continue
+            free = (offers - used)[rows]
+            lack = amount - free
+            # Of the nodes that lack some the one that lacks the least, rather one that offers any.
+            nearest = int(np.lexsort((lack, offers[rows] == 0, lack <= 0))[0])
+            if lack[nearest] > 0:
+                needs, has = quantity.shown_apart(name, amount, int(free[nearest]))
+                short, node = quantity.shown(name, int(lack[nearest])), nodes.names[rows[nearest]]
+                text = f"{name}: needs {needs}; {node} has {has} free, {short} too few."
+                sentences.append(text)
+        return sentences
+
     def _checked_needs(self, requests: SpecPart) -> Needs:
         return tuple((n, a) for n, a in requests.memo(_needs) if not self._is_ignored(n))
 
@@ -195,6 +220,13 @@ def _needs(requests: SpecPart) -> Needs:
     amounts = {name: units(name, a) for name, a in requests.memo(spec_requests).items()}
     scalars = sorted(name for name in amounts if name not in CORE and is_scalar(name))
     return tuple((n, amounts[n]) for n in (*CORE, *scalars) if amounts.get(n))
+
+
+def _meant(name: str, nodes: NodeTable) -> str:
+    """The resource of a node whose name is nearly ``name``."""
+    offered = {other for node in nodes for other in node.node.status.allocatable}
+    near = get_close_matches(name, sorted(offered), n=1)
+    return f"; was {near[0]} meant?" if near else "."
 
 
 class _Combinations:

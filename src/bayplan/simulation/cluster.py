@@ -84,6 +84,7 @@ def load_cluster(
     losing: tuple[str, str] | None = None,
     *,
     adopts_running: bool = False,
+    listed: Iterable[tuple[Kind[object], msgspec.Raw]] = (),
 ) -> LoadedCluster:
     """Read cluster files.
 
@@ -96,6 +97,7 @@ def load_cluster(
         kinds: the kinds that plugins declare, in addition to `KINDS`.
         losing: label and value of nodes that are taken away (`bayplan.simulation.loss`).
         adopts_running: give Pods that have a node to ``scheduler_name``, too.
+        listed: the objects of an API server, beside which those of the files come to be.
 
     Raises:
         ClusterFileError: a file cannot be read, there are neither Nodes nor Pods, or no Node is to
@@ -108,7 +110,8 @@ def load_cluster(
         files = [file for path in paths for file in _files(path)]
         entries = [entry for file in files for entry in _read_file(file, readable, notes)]
         notes.file = str(files[0]) if len(files) == 1 else ""
-        objects = by_kind(usable(expand(entries, notes), notes, namespace))
+        present = [Entry(kind, msgspec.json.decode(data)) for kind, data in listed]
+        objects = by_kind(usable([*present, *expand(entries, notes)], notes, namespace))
         if not objects[NODE] and not objects[POD]:
             names = ", ".join(map(str, files))
             why = [*notes.lines(), f"{names}: there is neither a Node nor a Pod in it"]

@@ -28,7 +28,13 @@ from bayplan.decide.deciding import Decision, deciding
 from bayplan.decide.group import deciding_group
 from bayplan.engine.faults import AttemptFault
 from bayplan.engine.runtime import Framework
-from bayplan.explain.explanation import diagnose_fault, eviction, gate_status, raised
+from bayplan.explain.explanation import (
+    diagnose_fault,
+    eviction,
+    filter_details,
+    gate_status,
+    raised,
+)
 from bayplan.framework.status import Status
 from bayplan.groups.decision import GroupDecision
 from bayplan.groups.words_kubernetes import condition_text, conditions, failures
@@ -66,7 +72,9 @@ def usage(core: Core) -> list[ResourceUsage]:
     return [*used, ResourceUsage("pods", int(nodes.allowed_pods.sum()), int(nodes.pod_count.sum()))]
 
 
-def simulate(core: Core, pods: list[Pod], *, evict: bool = False) -> list[Result]:
+def simulate(
+    core: Core, pods: list[Pod], *, evict: bool = False, details: bool = False
+) -> list[Result]:
     """Place ``pods`` in the order of the queue; one that fits nowhere is not tried again.
 
     Each goes to the first by name of its best nodes. Pods that wait for their group in the queue of
@@ -77,10 +85,10 @@ def simulate(core: Core, pods: list[Pod], *, evict: bool = False) -> list[Result
         For each Pod ``pod``, ``group`` (where it waits for one), ``node`` (None where it got none),
         ``message`` (why not, or what it waits for), ``best`` (all nodes as good, where one was
         chosen), ``waits`` (seconds by Permit plugin, where one makes it wait), ``victims`` (Pods
-        that are evicted for it or for its group) and ``fault`` (plugin, point and node, where a
-        plugin raised an exception).
+        that are evicted for it or for its group), ``details``, and ``fault`` (plugin, point and
+        node, where a plugin raised an exception).
     """
-    return _Simulation(core, evict=evict).run(pods) if pods else []
+    return _Simulation(core, evict=evict, details=details).run(pods) if pods else []
 
 
 def _entries(core: Core, pods: list[Pod]) -> Iterator[QueuedPod]:
@@ -113,9 +121,9 @@ def _created(pod: Pod) -> float:
 
 
 class _Simulation:
-    def __init__(self, core: Core, *, evict: bool) -> None:
+    def __init__(self, core: Core, *, evict: bool, details: bool) -> None:
         self._core = core
-        self._evict = evict
+        self._evict, self._details = evict, details
         self._placers = core.placers
         self._order = NameOrder()
         self._on_nodes: dict[str, Result] = {}
@@ -268,6 +276,9 @@ class _Simulation:
                 message = diagnose_fault(framework, pod, fault).message
             result["message"] = cut_note(message)
             result.update(raised(fault))
+            diagnosis = rejection.diagnosis
+            if self._details and diagnosis is not None and diagnosis.pre_filter is None:
+                result["details"] = filter_details(framework, diagnosis, pod)
 
     def _decide(self, framework: Framework, pod: Pod) -> Decision:
         """The decision; where there is a node, the Pod stays there."""
