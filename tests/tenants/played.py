@@ -25,7 +25,14 @@ from bayplan.cache.queue_tree import PREEMPTIBLE
 from bayplan.framework.turns import keeps_room
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
-from bayplan.testing import PodBuilder, make_node, make_object, make_pod
+from bayplan.testing import (
+    PodBuilder,
+    fields,
+    make_node,
+    make_object,
+    make_pod,
+    requirement,
+)
 
 GPU = "example.com/gpu"
 MILLI = 1000
@@ -179,6 +186,9 @@ class Played:
             builder.label("protected", "yes")
         if pod.never:
             builder.label(PREEMPTIBLE, "false")
+        if pod.nodes is not None:
+            names = requirement("metadata.name", "In", *sorted(pod.nodes))
+            builder.node_affinity(fields(names))
         if pod.group:
             builder.label(POD_GROUP_LABEL, pod.group)
         self.builders[name] = builder

@@ -196,7 +196,10 @@ class World:
         return self.nodes[node].get(resource, 0)
 
     def can_run(self, pod: Asked) -> bool:
-        """Whether limits and the largest node that takes new Pods allow such a Pod at all."""
+        """Whether limits and the largest node that takes new Pods allow such a Pod at all.
+
+        One that may use some nodes only needs one of these that is large enough.
+        """
         if not self.is_open(pod.tenant):
             return False
         if self.is_never_evicted(pod):
@@ -204,9 +207,15 @@ class World:
                 guaranteed = self.guaranteed(link)
                 if any(amount > guaranteed[r] for r, amount in pod.requests.items()):
                     return False
-        takers = [amounts for name, amounts in self.nodes.items() if name not in self.closed]
         tenants = [self.tenants[link] for link in self.chain(pod.tenant)]
         limits = [limit for its in tenants for limit in (its.limit, its.user_limit)]
+        takers = [amounts for name, amounts in self.nodes.items() if name not in self.closed]
+        if pod.nodes is not None:
+            some = [
+                amounts for name, amounts in self.nodes.items() if name in pod.nodes - self.closed
+            ]
+            if not any(all(has.get(r, 0) >= a for r, a in pod.requests.items()) for has in some):
+                return False
         return all(
             amount <= min([limit.get(r, amount) for limit in limits])
             and amount <= max((amounts.get(r, 0) for amounts in takers), default=0)

@@ -52,6 +52,7 @@ class TheoremsMachine(RuleBasedStateMachine):
         number=st.sampled_from([1, 2, 4, 6]),
         priority=st.sampled_from([0, 0, 0, 5]),
         protected=st.sampled_from([False, False, True]),
+        nodes=st.sampled_from([None, None, None, frozenset({"n0"}), frozenset({"n2"})]),
     )
     def pods_come(
         self,
@@ -60,10 +61,11 @@ class TheoremsMachine(RuleBasedStateMachine):
         number: int,
         priority: int,
         protected: bool,
+        nodes: frozenset[str] | None,
     ) -> None:
         tenant = data.draw(st.sampled_from(self.leaves))
         for _ in range(number):
-            pod = Asked("", tenant, amounts, priority, is_protected=protected)
+            pod = Asked("", tenant, amounts, priority, nodes, is_protected=protected)
             self.played.come(counted(pod))
         self.settles()
 
@@ -142,6 +144,7 @@ class TheoremsMachine(RuleBasedStateMachine):
         played.wait(FLUSH)
         played.settle()
         assert world.running == running
+
 
 TheoremsMachine.TestCase.settings = length(30, steps=10)
 TestTheorems = TheoremsMachine.TestCase

@@ -17,7 +17,8 @@ scratch.
 - A Pod that is in the queue and counts on a node (assumed, being bound) is demand once. So demand
   stays as it is when a Pod is assumed, and when it is bound.
 - Pods with scheduling gates are no demand: they ask for nothing yet. Nor are those that can never
-  run (`Charge.can_run`): nobody is to give way to them, or to get less for them.
+  run (`Charge.can_run`), or that no node is open to: nobody is to give way to them, or to get less
+  for them.
 - Scheduling thread only, except `KeptSums.latest`.
 
 Sums know no rules. What rows are, whose a Pod is, what it is charged and when it is leaving is for
@@ -118,6 +119,10 @@ class KeptSums(ABC, Generic[S]):
     def _can_run(self, charge: Charge[S]) -> bool:
         """Whether Pods like this are ever placed; asked once, until all is counted anew."""
         return all(most >= 0 for _, _, most in charge.most)
+
+    def _has_node(self, pod: Pod) -> bool:  # noqa: ARG002
+        """Whether a node is open to such a Pod; asked once, until all is counted anew."""
+        return True
 
     def _tenant_changed(self, old: Any, new: Any) -> None:
         if old is not None and new is not None and old.spec == new.spec and old.uid == new.uid:
@@ -281,9 +286,8 @@ class KeptSums(ABC, Generic[S]):
         self.pod_left(pod.uid)
         if pod.spec.scheduling_gates or (charge := self._charge(pod)) is None:
             return
-        waiting = self._waiting[pod.uid] = Waiting(
-            pod, charge, charge.demand if charge.can_run else ()
-        )
+        can_run = charge.can_run and self._has_node(pod)
+        waiting = self._waiting[pod.uid] = Waiting(pod, charge, charge.demand if can_run else ())
         if self._pods.pod(pod.uid) is None:
             _add(waiting.demand, 1)
 

@@ -258,6 +258,22 @@ def test_a_pod_that_only_a_cordoned_node_is_large_enough_for_is_no_demand() -> N
     assert cluster.world.queues.recount() == {}
 
 
+def test_a_pod_that_no_node_is_labelled_for_is_no_demand_until_one_is() -> None:
+    cluster = cluster_with(queue("a", "x"), queue("b", "y"))
+    asks = pod("elsewhere", "x", "7").node_selector({"zone": "z"})
+    cluster.add(asks, pod("p", "x", "1"), *(pod(f"b{i}", "y") for i in range(8)))
+    assert (demand(cluster, "a"), share(cluster, "a"), share(cluster, "b")) == (1000, 1000, 7000)
+    node = make_node("n").capacity(cpu="8", memory="64Gi", pods=110)
+    cluster.add(node.label("zone", "z"))
+    assert (share(cluster, "a"), demand(cluster, "a")) == (4000, 8000)
+    cluster.add(node.label("zone", "y"))
+    assert share(cluster, "a") == 1000
+    small = make_node("m").capacity(cpu="6", memory="64Gi", pods=110).label("zone", "z")
+    cluster.add(small)
+    assert share(cluster, "a") == 1000
+    assert cluster.world.queues.recount() == {}
+
+
 def test_a_pod_counts_while_its_node_is_gone() -> None:
     cluster = cluster_with(queue("a", "x"))
     cluster.add(pod("p", "x"))
@@ -370,11 +386,14 @@ class Sums(RuleBasedStateMachine):
         gpu=st.booleans(),
         name=st.sampled_from(["", "high"]),
         user=st.sampled_from(["", "ann", "bob"]),
+        zone=st.sampled_from(["", "", "y", "z"]),
     )
-    def add(self, namespace: str, cpu: int, gpu: bool, name: str, user: str) -> None:
+    def add(self, namespace: str, cpu: int, gpu: bool, name: str, user: str, zone: str) -> None:
         self.made += 1
         builder = pod(f"p{self.made}", namespace, str(cpu)).spec(priorityClassName=name)
         builder.label("bayplan.dev/user", user)
+        if zone:
+            builder.node_selector({"zone": zone})
         if gpu:
             builder.req(cpu=str(cpu), **{"example.com/gpu": "1"})
         self.pods[f"p{self.made}"] = builder
@@ -394,6 +413,11 @@ class Sums(RuleBasedStateMachine):
             self.cluster.cache.evict(uid, TARGET, NOW)
             if fails:
                 self.cluster.cache.keep(uid)
+
+    @rule(zone=st.sampled_from("xyz"))
+    def relabel(self, zone: str) -> None:
+        node = make_node("n").capacity(cpu="8", memory="64Gi", pods=110)
+        self.cluster.add(node.label("zone", zone))
 
     @rule()
     def schedule(self) -> None:

@@ -2,7 +2,8 @@
 
 A node is of one kind at most: of the NodeKinds that select it, the one with the most requirements,
 then the older one, then by name. A kind is a number, its place in that order; `NO_KIND` is that of
-nodes of no kind.
+nodes of no kind. Whether there is any node for a Pod is asked alike, of all kinds at once
+(`ANY_KIND`).
 
 What a queue uses of a resource on nodes of a kind is a column of its own beside the column of the
 resource, called ``resource@kind`` (`bayplan.cache.queue_tree.structure`).
@@ -41,6 +42,8 @@ from bayplan.cache.requests import spec_requests, units
 
 NO_KIND = -1
 """The kind of a node that no NodeKind selects."""
+ANY_KIND = -2
+"""Stands for all kinds, `NO_KIND` included."""
 _NOBODY = -1
 _NAME_FIELD = "metadata.name"
 _QUESTIONS_KEPT = 65536
@@ -89,6 +92,8 @@ class NodeKinds:
 
     def admits(self, shape: PodShape, kind: int) -> bool:
         """Whether such a Pod may go to an open node of a kind, by itself, and is small enough."""
+        if self._position < 0:
+            self.refresh()
         question = _Question(shape.constraints, shape.requests, kind)
         if question not in self._witnesses:
             self._witnesses[question] = self._search(question, range(len(self.codes)))
@@ -101,7 +106,7 @@ class NodeKinds:
         nodes, codes = self._nodes, self.codes
         for row in rows:
             node = nodes.nodes[row]
-            if node is None or codes[row] != question.kind or not demands(node):
+            if node is None or question.kind not in (codes[row], ANY_KIND) or not demands(node):
                 continue
             if all(nodes.allocatable(name)[row] >= amount for name, amount in amounts.items()):
                 return row
@@ -112,7 +117,7 @@ class NodeKinds:
     @property
     def is_outdated(self) -> bool:
         """Whether `refresh` is due."""
-        return bool(self.names) and (
+        return bool(self.names or self._witnesses) and (
             self._position != self._nodes.node_journal.position or self._is_full
         )
 
@@ -120,8 +125,13 @@ class NodeKinds:
     def _is_full(self) -> bool:
         return len(self._witnesses) > _QUESTIONS_KEPT
 
-    def refresh(self) -> bool:
-        """Follow the nodes; returns whether Pods may count for another kind than before."""
+    def refresh(self) -> tuple[bool, bool]:
+        """Follow the nodes.
+
+        Returns:
+            Whether Pods on nodes may be on another kind than before; whether Pods that wait may
+            find nodes of other kinds than before.
+        """
         nodes, journal = self._nodes, self._nodes.node_journal
         rows = journal.since(self._position) if self._position >= 0 else None
         self._position = journal.position
@@ -131,7 +141,7 @@ class NodeKinds:
         self._node_names += [None] * new
         moved = [self._set(row, nodes.nodes[row]) for row in changed]
         self._tell()
-        return self._ask_again(frozenset(changed)) or any(moved) or self._is_full
+        return any(moved), self._ask_again(frozenset(changed)) or self._is_full
 
     def _set(self, row: int, node: Node | None) -> bool:
         """Find the kind of a node; returns whether Pods on it, or on the node before, notice."""
@@ -203,6 +213,13 @@ def _precedence(kind: NodeKind) -> tuple[int, float, str]:
 
 
 # What Pods demand of their nodes
+
+
+def is_choosy(constraints: SpecPart) -> bool:
+    """For ``constraints.memo``: whether such Pods demand labels of their node."""
+    affinity = constraints.spec.affinity
+    required = affinity.node_affinity.required if affinity and affinity.node_affinity else None
+    return bool(constraints.spec.node_selector) or required is not None
 
 
 def _demands(constraints: SpecPart) -> Callable[[Node], bool]:

@@ -32,7 +32,7 @@ from bayplan.cache.amounts import NO_ROW, UNLIMITED, Amounts, Charge, Rows, Sums
 from bayplan.cache.cache import Cache
 from bayplan.cache.kept_sums import KeptSums
 from bayplan.cache.node_table import BoolArray, CodedColumn, IntArray
-from bayplan.cache.queue_tree.kinds import NO_KIND, NodeKinds
+from bayplan.cache.queue_tree.kinds import ANY_KIND, NO_KIND, NodeKinds, is_choosy
 from bayplan.cache.queue_tree.past_use import PastUse
 from bayplan.cache.queue_tree.shares import Shares, fair_shares, needed_guarantees, needs
 from bayplan.cache.queue_tree.structure import NAMESPACE_TAKEN, Structure
@@ -205,8 +205,10 @@ class QueueTree(KeptSums[Structure]):
         return self._kinds
 
     def _follow_nodes(self) -> None:
-        if self._kinds.is_outdated and self._kinds.refresh() and self._by_node:
-            self._stale = True
+        if self._kinds.is_outdated:
+            moved, found = self._kinds.refresh()
+            if found or (moved and self._by_node):
+                self._stale = True
 
     def possible_kinds(self, pod: Pod) -> list[int]:
         """The kinds where a Pod of a queue may go but for limits, those preferred first."""
@@ -299,6 +301,10 @@ class QueueTree(KeptSums[Structure]):
         return super()._can_run(charge) and all(
             amount <= most for amount, most in zip(charge.requests, largest, strict=True)
         )
+
+    def _has_node(self, pod: Pod) -> bool:
+        shape = pod.shape
+        return not shape.constraints.memo(is_choosy) or self._kinds.admits(shape, ANY_KIND)
 
     def namespaces(self, row: int) -> list[str]:
         """The namespaces that have had Pods and are selected by the leaf at ``row``."""
