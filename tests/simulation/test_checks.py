@@ -232,6 +232,23 @@ def test_a_key_of_our_own_that_nobody_reads_is_noted_with_the_one_that_was_meant
     assert notes == [f"f: Pod p: metadata.{part}.{wrong}, {meant}"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "says"),
+    [
+        ("Pod", '"false"', False),
+        ("Pod", '"true"', False),
+        ("Pod", '"no"', True),
+        ("PriorityClass", '"False"', True),
+    ],
+)
+def test_a_value_of_a_label_that_means_nothing_is_noted(kind: str, value: str, says: bool) -> None:
+    text = f"{{kind: {kind}, metadata: {{name: p, labels: {{bayplan.dev/preemptible: {value}}}}}}}"
+    _, notes = usable_of(text)
+    shown = value.replace('"', "'")
+    wrong = f"metadata.labels.bayplan.dev/preemptible: {shown} means nothing, 'true' and 'false' do"
+    assert notes == ([f"f: {kind} p: {wrong}"] if says else [])
+
+
 def test_every_key_of_our_own_that_the_code_names_is_known() -> None:
     source = Path(bayplan.__file__).parent
     named = {

@@ -152,12 +152,13 @@ TestTheorems = TheoremsMachine.TestCase
 
 @st.composite
 def queues_of_pods_that_are_alike(draw: st.DrawFn) -> tuple[list[Tenant], list[Asked]]:
-    """Of each queue a few Pods of one size, in any order."""
+    """A few Pods of each queue, all of one size, in any order."""
+    size = draw(st.integers(1, 4))
     tree = [replace(t, parent="", user_limit={}) for t in draw(trees()) if t.name in "abcd"]
     pods = [
         Asked("", tenant.name, {GPU: size})
         for tenant in tree
-        for size in [draw(st.integers(1, 4))] * draw(st.integers(1, 6))
+        for _ in range(draw(st.integers(1, 6)))
     ]
     return tree, draw(st.permutations(pods))
 
@@ -171,7 +172,7 @@ def queues_of_pods_that_are_alike(draw: st.DrawFn) -> tuple[list[Tenant], list[A
 def test_nobody_is_placed_and_then_evicted_by_pods_that_were_waiting_already(
     nodes: list[int], tree_and_pods: tuple[list[Tenant], list[Asked]], first: int
 ) -> None:
-    """Where the Pods of each queue are alike; decision 30 has what happens where they are not."""
+    """Where all Pods are of one size; decision 30 has what happens where they are not."""
     tree, pods = tree_and_pods
     played = Played({f"n{i}": {CPU: 64, GPU: gpus} for i, gpus in enumerate(nodes)}, tree)
     for some in (pods[:first], pods[first:]):

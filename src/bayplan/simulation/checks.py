@@ -34,6 +34,8 @@ OWN_KEYS = (
     "bayplan.dev/user",
 )
 """Labels and annotations that bayplan reads; what else has the prefix may be a typing error."""
+_VALUES = {"bayplan.dev/preemptible": ("true", "false")}
+"""The values of labels that mean nothing with any other value."""
 _COUNTED = frozenset({POD, NODE, *MAKE_PODS})
 """Without one of these the answer is not for all Pods."""
 
@@ -103,16 +105,26 @@ def check_fields(entry: Entry, notes: Notes) -> None:
         for unknown in fields.check(name, entry.data):
             place = f"{entry.where or notes.file}: {_title(entry)}"
             notes.unknown_field(entry.kind.name, unknown, place)
+    place = f"{entry.where or notes.file}: {_title(entry)}"
     for part in ("labels", "annotations"):
-        for key in entry.meta.get(part) or ():
-            if key.startswith(OWN_PREFIX) and key not in OWN_KEYS:
-                close = difflib.get_close_matches(key, OWN_KEYS, 1)
-                meant = f', is "{close[0]}" meant?' if close else ""
-                place = f"{entry.where or notes.file}: {_title(entry)}"
-                text = f"metadata.{part}.{key}: bayplan reads no such key{meant}"
-                notes.unknown_field(entry.kind.name, text, place)
+        for key, value in (entry.meta.get(part) or {}).items():
+            if problem := _problem_of(part, key, value):
+                notes.unknown_field(entry.kind.name, f"metadata.{part}.{key}: {problem}", place)
     if not entry.name:
         raise UnusableError("is missing", "metadata", "name")
+
+
+def _problem_of(part: str, key: str, value: str) -> str:
+    """Why bayplan reads nothing in such a label or annotation; "" if there is no reason."""
+    if not key.startswith(OWN_PREFIX):
+        return ""
+    if key not in OWN_KEYS:
+        close = difflib.get_close_matches(key, OWN_KEYS, 1)
+        return "bayplan reads no such key" + (f', is "{close[0]}" meant?' if close else "")
+    values = _VALUES.get(key) if part == "labels" else None
+    if values is None or value in values:
+        return ""
+    return f"{value!r} means nothing, {' and '.join(map(repr, values))} do"
 
 
 def decode(entry: Entry) -> Any:
