@@ -21,7 +21,7 @@ WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv run test lint docs types unit coverage properties judges e2e load conformance conformance-quota conformance-groups conformance-composites conformance-devices conformance-cel build-controlplane bench bench-page bench-core bench-packing bench-million soak wheel try-wheel sbom lock clean
+.PHONY: help venv run test lint docs types unit coverage properties judges e2e load conformance conformance-quota conformance-groups conformance-composites conformance-devices conformance-cel judge-shadow build-controlplane bench bench-page bench-core bench-packing bench-million soak wheel try-wheel sbom lock clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -82,6 +82,9 @@ judges: $(READY) ## the end-to-end tests that need no cluster, only programs bui
 e2e: build-controlplane ## tests on the real control plane
 	@echo "== end-to-end tests"
 	$(BIN)/pytest $(WORKERS) --durations=20 $(if $(KUBE),$(OLDER:%=e2e/test_%.py),e2e) $(ARGS)
+
+judge-shadow: $(READY) ## N=1000 decisions of kube-scheduler about Pods of all kinds: a shadow finds no difference; SEED=1
+	$(BIN)/python -m e2e.shadow_judge --decisions $(or $(N),1000) --seed $(or $(SEED),1) $(ARGS)
 
 conformance: $(READY) ## decisions on CLUSTERS=500 random clusters from SEED=1 against kube-scheduler's
 	$(BIN)/python -m e2e.conformance --clusters $(or $(CLUSTERS),500) --seed $(or $(SEED),1) $(ARGS)

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -15,6 +16,7 @@ from e2e.cluster import DEPLOY, NAME, SYSTEM
 from e2e.provider import wait_until
 
 USER = f"system:serviceaccount:{SYSTEM}:{NAME}"
+SHADOW = f"system:serviceaccount:{SYSTEM}:{NAME}-shadow"
 Permission = tuple[str, str, str]
 
 
@@ -64,8 +66,18 @@ class Audit:
 
     def used(self) -> set[Permission]:
         """What the ServiceAccount has asked for so far."""
-        logs = (path.read_text().splitlines() for path in self.folder.glob("*/*.log"))
-        return {_permission(json.loads(line)) for lines in logs for line in lines}
+        return {_permission(event) for event in self._events(USER)}
+
+    def verbs(self, user: str) -> set[str]:
+        """The verbs of all requests of that user so far."""
+        return {str(event["verb"]) for event in self._events(user)}
+
+    def _events(self, user: str) -> Iterator[dict[str, Any]]:
+        for path in self.folder.glob("*/*.log"):
+            for line in path.read_text().splitlines():
+                event = json.loads(line)
+                if event["user"]["username"] == user:
+                    yield event
 
 
 def granted() -> set[Permission]:
@@ -84,7 +96,7 @@ def _of_rule(rule: dict[str, list[str]]) -> Iterator[Permission]:
                 yield verb, group, resource
 
 
-def _permission(event: dict[str, dict[str, str]]) -> Permission:
+def _permission(event: dict[str, Any]) -> Permission:
     target = event["objectRef"]
     resource = "/".join(filter(None, (target["resource"], target.get("subresource"))))
     return str(event["verb"]), target.get("apiGroup", ""), resource
@@ -92,11 +104,12 @@ def _permission(event: dict[str, dict[str, str]]) -> Permission:
 
 def _policy() -> dict[str, object]:
     mine = {"level": "Metadata", "users": [USER], "resources": _any_group()}
+    shadows = {"level": "Metadata", "users": [SHADOW]}
     return {
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
         "omitStages": ["ResponseStarted", "ResponseComplete", "Panic"],
-        "rules": [mine, {"level": "None"}],
+        "rules": [mine, shadows, {"level": "None"}],
     }
 
 

@@ -46,6 +46,21 @@ class Shadow(Part):
         answer = self.pages.get(f"/why?namespace={namespace}&pod={pod}")
         return json.loads(answer)  # type: ignore[no-any-return]
 
+    def settled(self) -> dict[str, Any]:
+        """The report once nothing waits to be judged any more.
+
+        What has happened by now is judged after the lookahead; that is when two reports in a row,
+        so far apart, are alike.
+        """
+        seen: list[object] = [None]
+
+        def alike() -> dict[str, Any] | None:
+            report = self.report()
+            seen.append((report.get("outcomes"), report.get("notCompared")))
+            return report if seen[-1] == seen[-2] and not report["behindSeconds"] else None
+
+        return wait_until(alike, SOON, "a report that stays", interval=1.5) or {}
+
     def wait_seen(self, decisions: int) -> dict[str, Any]:
         """Wait until that many decisions were seen, compared or not; returns the report."""
 

@@ -181,3 +181,31 @@ def test_a_wrong_value_is_refused_by_name(tmp_path: Path, flag: str, why: str) -
     run = helm("template", NAME, str(CHART), flag, home=tmp_path)
     assert run.returncode != 0
     assert why in run.stderr
+
+
+def test_a_shadow_is_what_deploy_has_and_judges_by_the_profile_of_the_values(
+    tmp_path: Path,
+) -> None:
+    profile = {"schedulerName": "default-scheduler", "percentageOfNodesToScore": 50}
+    values: dict[str, Any] = {"shadow__enabled": True, "shadow__config": {"profiles": [profile]}}
+    objects = render(tmp_path, **values, replicas=0)
+    name = f"{NAME}-shadow"
+    for file in ("rbac", "service"):
+        for one in yaml.safe_load_all((DEPLOY / "shadow" / f"{file}.yaml").read_text()):
+            made = objects[one["kind"], name]
+            made["metadata"].pop("labels")
+            assert made == one
+    config = parse_config(objects["ConfigMap", f"{name}-config"]["data"]["config.yaml"], IN_TREE)
+    assert config.profiles[0].percentage_of_nodes_to_score == 50
+    pod = objects["Deployment", name]["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == name
+    assert pod["containers"][0]["image"] == "bayplan:0.1.0"
+    assert objects["Deployment", NAME]["spec"]["replicas"] == 0
+
+
+def test_a_shadow_of_another_release_has_names_of_its_own(tmp_path: Path) -> None:
+    objects = render(tmp_path, "plans", "second", fullnameOverride="second", shadow__enabled=True)
+    pod = objects["Deployment", "second-shadow"]["spec"]["template"]["spec"]
+    assert pod["volumes"][0]["configMap"]["name"] == "second-shadow-config"
+    [subject] = objects["ClusterRoleBinding", "second-shadow"]["subjects"]
+    assert (subject["name"], subject["namespace"]) == ("second-shadow", "plans")

@@ -172,6 +172,16 @@ def test_a_pod_that_has_just_left_may_have_been_there_for_them() -> None:
     assert followed.verdict(one).excused is NotCompared.IN_FLIGHT
 
 
+def test_what_left_before_the_pod_was_there_excuses_nothing() -> None:
+    followed = Followed()
+    leaver, one = pod("leaver", 3).node("n1"), pod("p")
+    followed.add(node("n1"), node("n2"), pod("there").node("n2"), leaver)
+    followed.gone(leaver)
+    bound(followed, one, "n2")
+    followed.follow()
+    assert followed.verdict(one).differs
+
+
 def test_what_left_long_before_excuses_nothing() -> None:
     followed = Followed()
     leaver, one = pod("leaver", 3).node("n1"), pod("p")

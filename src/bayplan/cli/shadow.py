@@ -138,7 +138,7 @@ def report(
 def _print(console: Console, report: dict[str, Any]) -> None:
     console.print(
         f"shadow of {report['scheduler']}, {report['since']} to {report['until']}: "
-        f"{agreement(report['compared'], report['agreed'])}",
+        f"{agreement(report)}",
         style="bold",
     )
     for table in _tables(report):

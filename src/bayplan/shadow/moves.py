@@ -4,7 +4,8 @@ Bindings are seen in the order in which the API server took them; the other sche
 decided in another one, and may not have known yet what we know, or known more. So where the two
 decisions differ, the same question is asked in other worlds: some moves undone that were seen
 shortly before, some done that were seen shortly after. If their decision is right in one of them,
-it is no difference.
+it is no difference. What the watch showed before the Pod itself, they knew; what comes after the
+binding they did not know, but for their own decisions that were not bound yet.
 
 Which worlds, `others` says: first the order of a queue (priority, then age), then one move at a
 time, then all up to one. Not every subset: among twenty moves there are a million.
@@ -33,13 +34,15 @@ class Move(NamedTuple):
     """A Pod came to a node, or left one.
 
     Attributes:
-        at: when that was seen, seconds of a monotonic clock.
+        number: of the message that showed it.
+        at: when that came, seconds of a monotonic clock.
         pod: with its node.
         came: whether it came.
         rank: its place in the queue; None for a Pod of others.
         written: what was written for it before it was bound.
     """
 
+    number: int
     at: float
     pod: Pod
     came: bool

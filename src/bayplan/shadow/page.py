@@ -33,7 +33,7 @@ def render(report: dict[str, Any]) -> bytes:
         f"<title>shadow of {scheduler}</title><style>{_STYLE}</style>",
         f"<h1>Shadow of {scheduler}</h1>",
         f"<p>{escape(report['since'])} to {escape(report['until'])}{_scope(report)}. "
-        f"{escape(agreement(report['compared'], report['agreed']))}.",
+        f"{escape(agreement(report))}.",
         *_outcomes(report),
         *_section("Not compared", ("decisions", "reason"), _not_compared(report)),
         *_section("Skipped", ("since", "until", "decisions", "reason"), _skipped(report)),

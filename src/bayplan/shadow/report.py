@@ -16,7 +16,7 @@ import msgspec
 from bayplan.explain.why import API_VERSION
 from bayplan.shadow.shadow import Shadow
 from bayplan.shadow.tally import Tally
-from bayplan.shadow.verdict import AGREED, Outcome, Verdict, sentence
+from bayplan.shadow.verdict import AGREED, NotCompared, Outcome, Verdict, sentence
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -144,12 +144,19 @@ def _spread(items: Sequence[T]) -> Iterable[T]:
     return reversed(items[::-1][::step])
 
 
-def agreement(compared: int, agreed: int) -> str:
-    """The share of decisions that are alike, in words; never 100 % where one is not."""
-    if not compared:
+def agreement(report: Document) -> str:
+    """The share of decisions that are alike, in words; never 100 % where one is not.
+
+    Those that may differ, which was not found out, count as if they did.
+    """
+    compared, agreed = report["compared"], report["agreed"]
+    unknown = report.get("notCompared", {}).get(NotCompared.NOT_CHECKED, 0)
+    if not compared + unknown:
         return "nothing was compared yet"
-    share = agreed / compared if agreed == compared else min(agreed / compared, 0.9999)
-    return f"{agreed:,} of {compared:,} decisions are alike ({share:.2%})"
+    share = agreed / (compared + unknown)
+    share = share if share == 1 else min(share, 0.9999)
+    least = "at least " if unknown else ""
+    return f"{agreed:,} of {compared:,} decisions are alike ({least}{share:.2%})"
 
 
 OUTCOME_WORDS = {

@@ -44,7 +44,7 @@ from bayplan.world import World
 
 log = structlog.get_logger("shadow")
 
-SHARE = 0.3
+SHARE = 0.1
 """Of the time, at most, in which other orders are tried."""
 SAVED_SECONDS = 1.0
 """The most of that time that is saved up."""
@@ -66,8 +66,9 @@ class Settings:
 
 
 class Seen(NamedTuple):
-    """A message, and when it came, seconds of the clock."""
+    """A message: the how-manieth, and when it came, seconds of the clock."""
 
+    number: int
     at: float
     message: WatchMessage
 
@@ -99,8 +100,9 @@ class Shadow:
         self._judge = Judge(world, profiles, placers)
         self._prior, self._moves = Prior(world.cache.objects), Moves()
         self._waiting: deque[Seen] = deque()
+        self._numbers = count()
         self._ages: dict[str, int] = {}
-        self._age = count()
+        """By uid of a Pod without a node, the number of the message that showed it first."""
         self._expected: dict[str, str] = {}
         """By uid, the node for which a Pod was judged before it was bound."""
         self._early: set[str] = set()
@@ -114,11 +116,11 @@ class Shadow:
         """The first lists are applied: what comes from now on is judged."""
         waiting = (pod for pod in self._pods.values() if not pod.node_name)
         for pod in sorted(waiting, key=lambda pod: (str(pod.created), pod.key)):
-            self._ages[pod.uid] = next(self._age)
+            self._ages[pod.uid] = next(self._numbers)
 
     def take(self, message: WatchMessage) -> None:
         """Have ``message`` wait for its time."""
-        self._waiting.append(Seen(self._clock(), message))
+        self._waiting.append(Seen(next(self._numbers), self._clock(), message))
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -139,11 +141,11 @@ class Shadow:
         message = seen.message
         match message:
             case Changed(kind=kinds.POD, object=pod):
-                self._changed(pod, seen.at)
+                self._changed(pod, seen)
             case Removed(kind=kinds.POD, object=pod):
-                self._left(pod, seen.at)
+                self._left(pod, seen)
             case Replaced(kind=kinds.POD, objects=pods):
-                self._relisted(pods)
+                self._relisted(pods, seen)
             case Changed(kind=kind, object=obj) if kind in KINDS:
                 self._prior.note(kind, obj)
             case Removed(kind=kind, object=obj) if kind in KINDS:
@@ -163,29 +165,29 @@ class Shadow:
 
     # What a message shows
 
-    def _changed(self, pod: Pod, at: float) -> None:
+    def _changed(self, pod: Pod, seen: Seen) -> None:
         old = self._pods.get(pod.key)
         if old is None or old.uid != pod.uid:
-            self._new(pod, at)
+            self._new(pod, seen)
         elif old.resource_version == pod.resource_version != "":
             return
         elif old.node_name:
             if pod.terminal:
-                self._moves.add(Move(at, old, came=False))
+                self._moves.add(Move(seen.number, seen.at, old, came=False))
             elif _preempted(pod) and not _preempted(old):
                 self._first_victim(old)
         elif pod.node_name:
-            self._bound(old, pod, at)
+            self._bound(old, pod, seen)
         elif pod in self.follows:
             self._updated(old, pod)
 
-    def _new(self, pod: Pod, at: float) -> None:
+    def _new(self, pod: Pod, seen: Seen) -> None:
         if pod.node_name:
-            self._moves.add(Move(at, pod, came=True))
+            self._moves.add(Move(seen.number, seen.at, pod, came=True))
         else:
-            self._ages[pod.uid] = next(self._age)
+            self._ages[pod.uid] = seen.number
 
-    def _left(self, pod: Pod, at: float) -> None:
+    def _left(self, pod: Pod, seen: Seen) -> None:
         old = self._pods.get(pod.key)
         if old is None or old.uid != pod.uid:
             return
@@ -194,14 +196,14 @@ class Shadow:
             return
         if _preempted(pod) and not _preempted(old):
             self._first_victim(old)
-        self._moves.add(Move(at, old, came=False))
+        self._moves.add(Move(seen.number, seen.at, old, came=False))
 
-    def _bound(self, old: Pod, pod: Pod, at: float) -> None:
+    def _bound(self, old: Pod, pod: Pod, seen: Seen) -> None:
         written = self._prior.written(old)
         if pod in self.follows and self._expected.get(pod.uid) != pod.node_name:
             self._compare(old, Theirs(node=pod.node_name), written)
         rank = self._rank(pod) if self.follows.is_theirs(pod) else None
-        self._moves.add(Move(at, pod, True, rank, written))
+        self._moves.add(Move(seen.number, seen.at, pod, True, rank, written))
         self._forget(old)
 
     def _updated(self, old: Pod, pod: Pod) -> None:
@@ -221,12 +223,12 @@ class Shadow:
             self._compare(old, Theirs(node=node), self._prior.written(old))
             self._expected[pod.uid] = node
 
-    def _relisted(self, pods: list[Pod]) -> None:
+    def _relisted(self, pods: list[Pod], seen: Seen) -> None:
         """The watch was broken: who was bound meanwhile, and in which order, is not known."""
         for pod in pods:
             old = self._pods.get(pod.key)
             if old is None or old.uid != pod.uid:
-                self._ages[pod.uid] = next(self._age)
+                self._ages[pod.uid] = seen.number
             elif pod.node_name and not old.node_name:
                 if pod in self.follows and self._expected.get(pod.uid) != pod.node_name:
                     self.tally.skip(pod.key, NotCompared.NOT_WATCHED)
@@ -295,20 +297,22 @@ class Shadow:
     def _excuse(self, pod: Pod, theirs: Theirs, judgement: Judgement) -> NotCompared | None:
         """Whether the difference may be a matter of what was in flight."""
         self._moves.forget(self._waiting[0].at if self._waiting else self._clock())
-        before = self._moves.latest()
+        # What came before the Pod itself in the watch was no news to them.
+        age = self._ages.get(pod.uid, -1)
+        before = [move for move in self._moves.latest() if move.number > age]
         after = list(islice(self._coming(pod), MOST_MOVES))
         every = others(before, after, self._rank(pod))
         that_matter = [other for other in every if self._matters(other, judgement)]
         if that_matter and self._balance() <= 0:
             return NotCompared.NOT_CHECKED
-        began = self._clock()
+        began = time.perf_counter()
         try:
             for other in that_matter:
                 with imagined(self._world.cache, other):
                     if self._judge.agrees(pod, theirs):
                         return NotCompared.IN_FLIGHT
         finally:
-            self._saved -= self._clock() - began
+            self._saved -= time.perf_counter() - began
         return None
 
     def _matters(self, other: Other, judgement: Judgement) -> bool:
@@ -318,22 +322,21 @@ class Shadow:
         return rows is None or any(row_of(move.pod.node_name) in rows for move in other.moves)
 
     def _coming(self, pod: Pod) -> Iterator[Move]:
-        """The moves to come, without that of ``pod``, the next one first."""
+        """Their bindings to come, but that of ``pod``, the next one first.
+
+        Only these may have been decided before: all else they cannot have known yet.
+        """
         first = self._waiting[0].at if self._waiting else 0.0
-        for at, message in self._waiting:
+        for number, at, message in self._waiting:
             if at > first + SECONDS:
                 return
             match message:
-                case Changed(kind=kinds.POD, object=new) | Removed(kind=kinds.POD, object=new):
+                case Changed(kind=kinds.POD, object=new) if self.follows.is_theirs(new):
                     old = self._pods.get(new.key)
-                    if new.uid == pod.uid or old is None or old.uid != new.uid:
+                    if old is None or old.uid != new.uid or new.uid == pod.uid:
                         continue
-                    if isinstance(message, Removed) or new.terminal:
-                        if old.node_name:
-                            yield Move(at, old, came=False)
-                    elif new.node_name and not old.node_name:
-                        theirs = self.follows.is_theirs(new)
-                        yield Move(at, new, True, self._rank(new) if theirs else None)
+                    if new.node_name and not old.node_name:
+                        yield Move(number, at, new, True, self._rank(new))
 
     def _rank(self, pod: Pod) -> Rank:
         return -pod.priority, self._ages.get(pod.uid, -1)
