@@ -17,6 +17,7 @@ import tracemalloc
 from collections.abc import Iterator
 from typing import Annotated, Any
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -25,6 +26,7 @@ from bayplan.inbox.messages import Changed
 from bayplan.shadow.follows import Follows
 from bayplan.shadow.shadow import Settings, Shadow
 from bayplan.shadow.tally import Tally
+from bayplan.shadow.verdict import Verdict
 from bayplan.testing import Cluster, PodBuilder, make_node, make_pod
 
 TURN = 300
@@ -59,7 +61,7 @@ def main(
                 str(tally.not_compared.total()),
             )
     console.print(table)
-    console.print(f"{_bytes_of_a_verdict(pair):.0f} bytes for each verdict that differs")
+    console.print(f"{_bytes_of_a_verdict(pair.tally):.0f} bytes for each verdict that differs")
 
 
 class Pair:
@@ -125,15 +127,14 @@ def _pod(name: str, size: int) -> PodBuilder:
     return pod.spec(schedulerName=NAME).owner("ReplicaSet", f"web-{size % 50}")
 
 
-def _bytes_of_a_verdict(pair: Pair) -> float:
+def _bytes_of_a_verdict(tally: Tally) -> float:
+    """Of those that differ, with nothing shared."""
+    encoded = msgspec.msgpack.encode(list(tally.differences()))
     tracemalloc.start()
-    before = tracemalloc.get_traced_memory()[0]
-    number = pair.tally.compared + pair.tally.not_compared.total()
-    pair.turn(1_000, 8)
-    remembered = pair.tally.compared + pair.tally.not_compared.total() - number
-    after = tracemalloc.get_traced_memory()[0]
+    verdicts = msgspec.msgpack.decode(encoded, type=list[Verdict])
+    size = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    return (after - before) / remembered
+    return size / len(verdicts)
 
 
 if __name__ == "__main__":

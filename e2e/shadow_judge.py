@@ -234,6 +234,7 @@ def main() -> int:
     parser.add_argument("--decisions", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--at-once", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="end by then")
     parser.add_argument("--config", type=Path, help="judges in place of kube-scheduler's defaults")
     options = parser.parse_args()
     with ExitStack() as stack:
@@ -251,8 +252,11 @@ def main() -> int:
         report: Json = {"compared": 0}
         began = time.monotonic()
         while report["compared"] < options.decisions:
+            if time.monotonic() > began + options.seconds:
+                break
             load.rounds(ROUND, options.at_once)
             report = shadow.settled()
+            print(f"{report['compared']} decisions compared", flush=True)
         print(f"{time.monotonic() - began:.0f} s; Pods by kind: {dict(load.made)}")
         if options.config:
             command = [sys.executable, "-m", "bayplan", "shadow", "report"]

@@ -172,6 +172,29 @@ def test_a_pod_that_has_just_left_may_have_been_there_for_them() -> None:
     assert followed.verdict(one).excused is NotCompared.IN_FLIGHT
 
 
+def test_no_order_is_tried_that_a_queue_cannot_have_had() -> None:
+    followed = Followed(PACKING)
+    followed.add(node("n1"), node("n2"), node("n3"))
+    first, second = pod("first", 2), pod("second", 1)
+    followed.show(first, second)
+    followed.bind(first, "n1")
+    followed.bind(second, "n2")
+    followed.follow()
+    assert followed.verdict(second).differs
+
+
+def test_a_pod_that_was_refused_before_may_have_come_at_any_time() -> None:
+    followed = Followed(PACKING)
+    followed.add(node("n1"), node("n2"), node("n3"))
+    first, second = pod("first", 2), pod("second", 1)
+    followed.show(first, second)
+    followed.refuse(second, "0/3 nodes are available: 3 something.")
+    followed.bind(first, "n1")
+    followed.bind(second, "n2")
+    followed.follow()
+    assert followed.verdict(second).excused is NotCompared.IN_FLIGHT
+
+
 def test_what_left_before_the_pod_was_there_excuses_nothing() -> None:
     followed = Followed()
     leaver, one = pod("leaver", 3).node("n1"), pod("p")

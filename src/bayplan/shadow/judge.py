@@ -5,10 +5,11 @@ The state is what the cache holds: the Pod is in the queue, not on its node. Sch
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from bayplan.api.pod import Pod
-from bayplan.attempt.outcome import Placement, Reason, Rejection
+from bayplan.attempt.outcome import Reason, Rejection
 from bayplan.cache.node_table import IntArray
 from bayplan.decide.deciding import Decision, deciding
 from bayplan.engine.diagnosis import Diagnosis
@@ -50,11 +51,25 @@ class Judge:
             return Judgement(_verdict(pod, theirs, at, outcome, ours, plugin=gate.plugin))
         with deciding(self._placers, framework, pod) as decision:
             agreed = self._agreed(decision, theirs)
-        if agreed is not None:
-            return Judgement(_verdict(pod, theirs, at, *agreed))
-        # Only a difference is worth what its details cost.
-        with deciding(self._placers, framework, pod, detailed=True) as decision:
-            return self._difference(framework, pod, decision, theirs, at)
+            if agreed is not None:
+                return Judgement(_verdict(pod, theirs, at, *agreed))
+            if decision.rejection is not None:
+                return self._waits(pod, decision.rejection, theirs, at)
+        assert decision.placement is not None
+        best = decision.placement.best
+        ours = Ours(self._first(best.rows), best.count)
+        if not theirs.node:
+            return Judgement(_verdict(pod, theirs, at, Outcome.PLACED_HERE, ours))
+        if decision.placement.fit.nominated is not None:
+            return Judgement(_verdict(pod, theirs, at, Outcome.NOMINATED, ours))
+        row = self._world.cache.nodes.row(theirs.node)
+        if row is not None and decision.placement.fit.feasible[row]:
+            verdict = self._scored(framework, pod, theirs, ours, row, at)
+        else:
+            verdict = self._infeasible(framework, pod, theirs, ours, row, at)
+        everywhere = framework.search.asked_others(decision.state)
+        near = {-1 if row is None else row, *best.rows.tolist()}
+        return Judgement(verdict, rows=None if everywhere else frozenset(near))
 
     def agrees(self, pod: Pod, theirs: Theirs) -> bool:
         """Whether both decide alike: what `judge` finds out, without the details."""
@@ -77,54 +92,31 @@ class Judge:
         outcome = Outcome.SAME if best.count == 1 else Outcome.EQUAL
         return outcome, Ours(theirs.node, best.count)
 
-    def _difference(
-        self, framework: Framework, pod: Pod, decision: Decision, theirs: Theirs, at: float
-    ) -> Judgement:
-        rejection, placement = decision.rejection, decision.placement
-        if rejection is not None:
-            return self._waits(pod, rejection, theirs, at)
-        assert placement is not None
-        if not theirs.node:
-            ours = Ours(self._first(placement.best.rows), placement.best.count)
-            return Judgement(_verdict(pod, theirs, at, Outcome.PLACED_HERE, ours))
-        return self._elsewhere(framework, pod, decision, placement, theirs, at)
-
     # A node here
 
-    def _elsewhere(
-        self,
-        framework: Framework,
-        pod: Pod,
-        decision: Decision,
-        placement: Placement,
-        theirs: Theirs,
-        at: float,
-    ) -> Judgement:
-        node = self._first(placement.best.rows)
-        ours = Ours(node, placement.best.count)
-        row = self._world.cache.nodes.row(theirs.node)
-        if placement.fit.nominated is not None:
-            return Judgement(_verdict(pod, theirs, at, Outcome.NOMINATED, ours))
-        everywhere = framework.search.asked_others(decision.state)
-        near = {-1 if row is None else row, *placement.best.rows.tolist()}
-        rows = None if everywhere else frozenset(near)
-        detail = decision.detail
-        assert detail is not None
-        if row is None or not placement.fit.feasible[row]:
-            plugin, reasons = _rejected(detail.diagnosis, row)
-            outcome = Outcome.INFEASIBLE
-            verdict = _verdict(pod, theirs, at, outcome, ours, plugin=plugin, reasons=reasons)
-            return Judgement(verdict, rows=rows)
-        mine = self._world.cache.nodes.row(node)
+    def _scored(
+        self, framework: Framework, pod: Pod, theirs: Theirs, ours: Ours, row: int, at: float
+    ) -> Verdict:
+        """How much more our node scores, and by which plugins."""
+        mine = self._world.cache.nodes.row(ours.node)
         assert mine is not None
-        scores = _scores(detail.scores or (), mine, row)
+        with deciding(self._placers, framework, pod, commits=False) as decision:
+            assert decision.placement is not None
+            parts = framework.search.score_parts(decision.state, pod, decision.placement.fit)
+        scores = _scores(parts, mine, row)
         gains = {plugin: here - there for plugin, (here, there) in scores.items()}
         most = max(gains, key=lambda name: gains[name], default="")
-        more = sum(gains.values())
-        verdict = _verdict(
-            pod, theirs, at, Outcome.BETTER, ours, plugin=most, difference=more, scores=scores
-        )
-        return Judgement(verdict, rows=rows)
+        outcome, more = Outcome.BETTER, sum(gains.values())
+        return _verdict(pod, theirs, at, outcome, ours, plugin=most, difference=more, scores=scores)
+
+    def _infeasible(
+        self, framework: Framework, pod: Pod, theirs: Theirs, ours: Ours, row: int | None, at: float
+    ) -> Verdict:
+        """Which plugin rejects their node."""
+        with deciding(self._placers, framework, pod, detailed=True, commits=False) as decision:
+            detail = decision.detail
+        plugin, reasons = _rejected(None if detail is None else detail.diagnosis, row)
+        return _verdict(pod, theirs, at, Outcome.INFEASIBLE, ours, plugin=plugin, reasons=reasons)
 
     def _first(self, best: IntArray) -> str:
         names = self._world.cache.nodes.names
@@ -200,7 +192,7 @@ def _rejected(diagnosis: Diagnosis | None, row: int | None) -> tuple[str, tuple[
     return status.plugin, tuple(status.reasons)
 
 
-def _scores(parts: tuple[PluginScores, ...] | Any, here: int, there: int) -> Scores:
+def _scores(parts: Iterable[PluginScores], here: int, there: int) -> Scores:
     """By plugin the scores of two rows, where they differ."""
     scores: Scores = {}
     for part in parts:

@@ -5,7 +5,8 @@ decided in another one, and may not have known yet what we know, or known more. 
 decisions differ, the same question is asked in other worlds: some moves undone that were seen
 shortly before, some done that were seen shortly after. If their decision is right in one of them,
 it is no difference. What the watch showed before the Pod itself, they knew; what comes after the
-binding they did not know, but for their own decisions that were not bound yet.
+binding they did not know, but for their own decisions that were not bound yet. Two Pods of one
+priority that were never refused leave the queue in the order of their age (`Rank`).
 
 Which worlds, `others` says: first the order of a queue (priority, then age), then one move at a
 time, then all up to one. Not every subset: among twenty moves there are a million.
@@ -26,8 +27,28 @@ SECONDS = 1.0
 """How long before and after a decision a move counts as in flight."""
 MOST = 6
 """Moves on either side that are looked at, the nearest ones."""
-Rank = tuple[int, int]
-"""The place of a Pod in the other scheduler's queue: priority, the highest first; age."""
+
+
+class Rank(NamedTuple):
+    """The place of a Pod in the other scheduler's queue.
+
+    Attributes:
+        urgency: the negative priority.
+        age: the number of the message that showed the Pod first.
+        tried: whether an attempt has failed: then the Pod has come to the queue again.
+    """
+
+    urgency: int
+    age: int
+    tried: bool = False
+
+    def is_surely_before(self, other: Rank) -> bool:
+        """Whether a queue by priority and age cannot have had the two the other way round.
+
+        A Pod of higher priority may have come when the other one was decided already.
+        """
+        fresh = not (self.tried or other.tried)
+        return fresh and self.urgency == other.urgency and self.age < other.age
 
 
 class Move(NamedTuple):
@@ -91,6 +112,8 @@ def others(before: Sequence[Move], after: Sequence[Move], rank: Rank) -> Iterato
         after: what is seen after, the oldest first.
         rank: of the Pod.
     """
+    before = [m for m in before if m.rank is None or not m.rank.is_surely_before(rank)]
+    after = [m for m in after if m.rank is None or not rank.is_surely_before(m.rank)]
     by_rank = Other(
         tuple(m for m in before if m.came and m.rank is not None and m.rank > rank),
         tuple(m for m in after if m.came and m.rank is not None and m.rank < rank),

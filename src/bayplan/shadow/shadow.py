@@ -31,6 +31,7 @@ from bayplan.api import kinds
 from bayplan.api.meta import Condition
 from bayplan.api.pod import DISRUPTION_TARGET, PREEMPTED, Pod
 from bayplan.attempt.outcome import Reason
+from bayplan.engine.faults import AttemptFault
 from bayplan.groups.placers import Placers
 from bayplan.inbox.messages import Changed, Removed, Replaced, WatchMessage
 from bayplan.profiles import Profiles
@@ -105,6 +106,8 @@ class Shadow:
         """By uid of a Pod without a node, the number of the message that showed it first."""
         self._expected: dict[str, str] = {}
         """By uid, the node for which a Pod was judged before it was bound."""
+        self._tried: set[str] = set()
+        """Uids of Pods without a node that were refused one."""
         self._early: set[str] = set()
         """Uids of Pods that were judged for evictions whose condition is still to come."""
         self._saved, self._saved_at = SAVED_SECONDS, clock()
@@ -210,6 +213,7 @@ class Shadow:
         """A Pod goes on to wait: an attempt has failed, or a node is expected."""
         theirs = _failed(old, pod)
         if theirs is not None:
+            self._tried.add(pod.uid)
             if pod.uid in self._early:
                 self._early.discard(pod.uid)
                 return
@@ -240,6 +244,7 @@ class Shadow:
         self._prior.forget(pod)
         self._ages.pop(pod.uid, None)
         self._expected.pop(pod.uid, None)
+        self._tried.discard(pod.uid)
         self._early.discard(pod.uid)
 
     # Evictions there
@@ -284,7 +289,12 @@ class Shadow:
         with ExitStack() as stack:
             for one in written:
                 stack.enter_context(one.undone(self._world.cache.objects))
-            judgement = self._judge.judge(pod, theirs, self._now())
+            try:
+                judgement = self._judge.judge(pod, theirs, self._now())
+            except AttemptFault as fault:
+                log.warning("A plugin broke over a decision", pod=pod.key, err=str(fault))
+                self.tally.skip(pod.key, NotCompared.ERROR)
+                return
             if judgement.failed:
                 self.tally.skip(pod.key, NotCompared.ERROR)
                 return
@@ -339,7 +349,7 @@ class Shadow:
                         yield Move(number, at, new, True, self._rank(new))
 
     def _rank(self, pod: Pod) -> Rank:
-        return -pod.priority, self._ages.get(pod.uid, -1)
+        return Rank(-pod.priority, self._ages.get(pod.uid, -1), pod.uid in self._tried)
 
     def _balance(self) -> float:
         """Seconds that may be spent on other orders."""
