@@ -6,6 +6,7 @@ kube-controller-manager v1.37 (``pkg/controller/job``), jobset (``pkg/controller
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from bayplan.api.batch import Job, JobSet, LeaderWorkerSet
@@ -23,7 +24,7 @@ def make_job(name: str, parallelism: int | None = None, **spec: Any) -> Builder[
     return make_object(JOB, name).spec(**{"completionMode": "Indexed", **more, **spec})
 
 
-def pods_of_job(job: Builder[Job], indexes: range, cpu: str = "1") -> list[PodBuilder]:
+def pods_of_job(job: Builder[Job], indexes: Iterable[int], cpu: str = "1") -> list[PodBuilder]:
     """What the Job controller creates; Pods have their Job's labels of a JobSet, too."""
     name, uid = job.json["metadata"]["name"], job.json["metadata"]["uid"]
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid}

@@ -28,6 +28,7 @@ from tests.owners import make_job, pods_of_job
 from tests.properties import length
 from tests.slice_judge import Question, Rack, best, rank_of
 
+from bayplan.api.batch import Job
 from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.testing import Builder, NodeBuilder, PodBuilder, make_node, make_pod
 from bayplan.testing.builder import Json
@@ -383,6 +384,89 @@ def test_slices_are_placed_wherever_they_fit_and_in_the_tightest_domains(asked: 
 def test_layouts_are_the_best_of_all_ways() -> None:
     """`python -m tests.judge_slices` looks at thousands."""
     assert 10 < sum(map(check, range(30))) < 30
+
+
+@pytest.mark.parametrize(
+    ("rooms", "placed"),
+    [
+        ([4, 4, 1], {"r0": 4}),
+        ([4, 3, 1], {"r0": 4}),
+        ([2, 2, 2], {"r0": 2, "r1": 2}),
+        ([3, 1, 3, 9], {"r3": 4}),
+    ],
+)
+def test_a_preferred_level_is_left_where_it_does_not_hold_the_slices(
+    rooms: list[int], placed: dict[str, int]
+) -> None:
+    """Racks r0 and r1, r2 and r3 are in a zone each."""
+    cluster = cluster_of(*racks(*rooms))
+    asked = slices(("host", 1)) | topology("", "rack")
+    cluster.add(pod_group("g", asked, minMember=4), *members("g", 4))
+    cluster.settle()
+    assert racks_of(cluster) == placed
+
+
+def sliced_job(name: str, parallelism: int, size: int) -> Builder[Job]:
+    """An indexed Job with slices in racks."""
+    job = make_job(name, parallelism, completions=parallelism).uid(f"job-{name}")
+    for annotation, value in slices(("rack", size)).items():
+        job = job.annotation(annotation, value)
+    return job
+
+
+@pytest.mark.parametrize(("room", "placed"), [(8, {"r0": 6}), (7, {"r0": 4, "r1": 2})])
+def test_the_last_slice_of_a_job_may_have_fewer_pods_and_takes_the_room_of_a_whole_one(
+    room: int, placed: dict[str, int]
+) -> None:
+    cluster = cluster_of(*tree({"z/b/r0": room, "z/b/r1": 4}), inferGroups=["Job"])
+    job = sliced_job("g", 6, 4)
+    cluster.add(job, *pods_of_job(job, range(6)))
+    cluster.settle()
+    assert racks_of(cluster) == placed
+
+
+def test_slices_of_a_job_that_has_begun_to_end_are_those_of_the_indexes_that_are_left() -> None:
+    cluster = cluster_of(*tree({f"z/b/r{i}": 4 for i in range(3)}), inferGroups=["Job"])
+    job = sliced_job("g", 8, 4).status(succeeded=2)
+    cluster.add(job, *pods_of_job(job, [0, 2, 3, 5, 6, 7]))
+    cluster.settle()
+    at = {int(pod.split("-")[1]): node for pod, node in cluster.bound}
+    assert at[0] == at[2] == at[3]
+    assert at[5] == at[6] == at[7] != at[0]
+
+
+@length(40)
+@given(st.data())
+def test_slices_are_whole_again_after_nodes_have_failed(data: Any) -> None:
+    """Pods of random nodes are lost and made anew: each goes to its slice, or waits."""
+    indexed = data.draw(st.booleans())
+    cluster = cluster_of(*racks(4, 5, 6), inferGroups=["Job"])
+    job = sliced_job("g", 8, 2)
+    pods = pods_of_job(job, range(8)) if indexed else members("g", 8)
+    cluster.add(job if indexed else pod_group("g", slices(("rack", 2)), minMember=8), *pods)
+    cluster.settle()
+    before = dict(cluster.bound)
+    by_index = dict(enumerate(pods))
+    for index, pod in by_index.items():
+        by_index[index] = pod.node(before[pod.key.partition("/")[2]])
+    cluster.add(*by_index.values())
+    for turn in range(data.draw(st.integers(1, 3))):
+        lost = data.draw(st.sets(st.integers(0, 7), min_size=1, max_size=3))
+        cluster.remove(*(by_index[index] for index in lost))
+        cluster.bound.clear()
+        made = pods_of_job(job, range(8)) if indexed else members("g", 8, first=10 * turn + 10)
+        fresh = {index: made[index].uid(f"{turn}-{index}") for index in lost}
+        cluster.add(*fresh.values())
+        cluster.settle(2)
+        at = dict(cluster.bound)
+        assert len(at) == len(lost)
+        for index, pod in fresh.items():
+            by_index[index] = pod.node(at[pod.key.partition("/")[2]])
+        cluster.add(*by_index.values())
+        where = {i: cluster.counted_on(pod).partition("n")[0] for i, pod in by_index.items()}
+        assert all(number % 2 == 0 for number in Counter(where.values()).values())
+        if indexed:
+            assert all(where[i] == where[i + 1] for i in range(0, 8, 2))
 
 
 # PodGroups of Kubernetes

@@ -35,6 +35,7 @@ class GroupCapacity:
         beside: more Pods that may be placed before, one of each kind.
 
     Attributes:
+        total: how many Pods there are.
         plugins: the plugins behind it.
         pods: one Pod of each kind.
     """
@@ -45,7 +46,7 @@ class GroupCapacity:
         pods: Sequence[Pod],
         beside: Mapping[PodKind, Pod] = MappingProxyType({}),
     ) -> None:
-        self._total = len(pods)
+        self.total = len(pods)
         counts = Counter(map(kind_of, pods))
         first = kinds_of(pods) if len(counts) <= MOST_KINDS else {}
         try:
@@ -57,10 +58,15 @@ class GroupCapacity:
         self.pods = tuple(first.values())
         self.plugins = frozenset().union(*(c.plugins for c in capacities))
 
+    @property
+    def bounds(self) -> bool:
+        """Whether anything is known; otherwise all Pods are taken to fit anywhere."""
+        return bool(self._kinds)
+
     def at_most(self, rows: BoolArray | None = None) -> int:
         """How many of the Pods fit on ``rows``, at most."""
         if not self._kinds:
-            return self._total
+            return self.total
         return sum(min(count, _sum(_of(capacity.copies, rows))) for count, capacity in self._kinds)
 
     def by_domain(self, codes: CodeArray, domains: int) -> tuple[IntArray, IntArray]:
@@ -75,7 +81,7 @@ class GroupCapacity:
         """
         inside = codes >= 0
         if not self._kinds:
-            full = np.full(domains, self._total, np.int64)
+            full = np.full(domains, self.total, np.int64)
             return full, np.bincount(codes[inside], minlength=domains)
         fit = np.zeros(domains, np.int64)
         room = np.zeros(domains, np.int64)

@@ -58,6 +58,11 @@ class SliceTree:
         self._leaves: IntArray = np.unique(codes[codes >= 0]).astype(np.int64)
         fit, room = capacity.by_domain(codes, len(self._values))
         self._fit, self._room = fit[self._leaves], room[self._leaves]
+        # A slice with fewer Pods than its size takes the room of a whole one.
+        whole = count * sizes[0]
+        spare = np.minimum(self._room, whole) if capacity.bounds else whole
+        all_fit = self._fit >= capacity.total
+        self._fit[all_fit] = np.maximum(self._fit, spare)[all_fit]
         _, row = np.unique(codes, return_index=True)
         rows = row[len(row) - len(self._leaves) :]
         self._above = {level: nodes.domains(level)[rows] for level in self._levels}
