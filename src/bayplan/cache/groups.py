@@ -8,7 +8,7 @@ only: from a PodGroup that a label names (`bayplan.cache.pod_groups`), or from w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from bayplan.api.batch import Job, JobSet, LeaderWorkerSet
 from bayplan.api.kinds import JOB, JOB_SET, LEADER_WORKER_SET, POD_GROUP, Kind
@@ -47,10 +47,8 @@ class Groups:
         """By JobSet, until it or one of its Jobs changes: each Pod of a group asks for it."""
         self._plain: dict[str, Group] = {}
         """Of PodGroups for which the levels do not matter: the queue asks for them all the time."""
-        self._nodes: dict[str, dict[str, Counter[str]]] = {}
-        """By group and sub-group, on which nodes its Pods are."""
-        self._uids: dict[str, dict[str, None]] = {}
-        """By group, the uids of its Pods that count."""
+        self._nodes: dict[str, dict[str, dict[str, str]]] = {}
+        """By group and sub-group, the uids of its Pods that count, with their nodes."""
         self._follows = False
         objects.on_change(POD_GROUP, self._pod_group_changed)
         objects.on_change(JOB, self._job_changed)
@@ -148,56 +146,44 @@ class Groups:
 
     def _count(self) -> None:
         self._nodes.clear()
-        self._uids.clear()
         for pod in self._counted.values():
             self.pod_counted(pod)
 
     def counts(self, key: str) -> Mapping[str, int]:
         """By sub-group, how many Pods of the group count on a node."""
-        return {name: nodes.total() for name, nodes in self._nodes.get(key, {}).items()}
+        return {name: len(nodes) for name, nodes in self._nodes.get(key, {}).items()}
 
     def nodes_of(self, key: str, part: SubGroup | None = None) -> Mapping[str, int]:
         """By node, how many Pods of the group count there; one that does not exist counts, too.
 
         Those of ``part`` alone, unless it is None or the group itself.
         """
-        nodes = self._nodes.get(key, {})
-        if part is None or not part.name:
-            return sum(nodes.values(), Counter())
-        return sum((nodes[below.name] for below in part.walk() if below.name in nodes), Counter())
+        return Counter(node for nodes in self._parts(key, part) for node in nodes.values())
 
     def pods_of(self, key: str, part: SubGroup) -> list[Pod]:
-        """The Pods of a part of the group that count on a node."""
-        names = {below.name for below in part.walk()}
-        pods = (self._counted.get(uid) for uid in self._uids.get(key, ()))
-        return [
-            pod
-            for pod in pods
-            if pod is not None and (not part.name or sub_group_of(pod.shape) in names)
-        ]
+        """The Pods of a part of the group, or of all, on nodes."""
+        return [self._counted[uid] for nodes in self._parts(key, part) for uid in nodes]
+
+    def _parts(self, key: str, part: SubGroup | None) -> Iterable[Mapping[str, str]]:
+        nodes = self._nodes.get(key, {})
+        if part is None or not part.name:
+            return nodes.values()
+        return (nodes[below.name] for below in part.walk() if below.name in nodes)
 
     def pod_counted(self, pod: Pod) -> None:
         """See `bayplan.cache.counted_pods.PodListener`."""
         if key := self.key_of(pod):
-            self._uids.setdefault(key, {})[pod.uid] = None
             nodes = self._nodes.setdefault(key, {})
-            nodes.setdefault(sub_group_of(pod.shape), Counter())[pod.node_name] += 1
+            nodes.setdefault(sub_group_of(pod.shape), {})[pod.uid] = pod.node_name
 
     def pod_uncounted(self, pod: Pod) -> None:
         """See `bayplan.cache.counted_pods.PodListener`."""
         key = self.key_of(pod)
-        discard(self._uids, key, pod.uid)
-        parts = self._nodes.get(key, {}) if key else {}
-        nodes = parts.get(name := sub_group_of(pod.shape))
-        if nodes is None:
-            return
-        nodes[pod.node_name] -= 1
-        if nodes[pod.node_name] <= 0:
-            del nodes[pod.node_name]
-            if not nodes:
-                del parts[name]
-                if not parts:
-                    del self._nodes[key]
+        parts = self._nodes.get(key) if key else None
+        if parts is not None:
+            discard(parts, sub_group_of(pod.shape), pod.uid)
+            if not parts:
+                del self._nodes[key]
 
 
 def _inferred(

@@ -43,7 +43,6 @@ from msgspec.structs import replace
 from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Reason, Rejection
 from bayplan.attempt.selection import NodeChooser
-from bayplan.attempt.slice_homes import Home
 from bayplan.cache.node_table import BoolArray
 from bayplan.cache.pod_groups import Group
 from bayplan.config.points import Point
@@ -309,16 +308,10 @@ class PlacementSearch:
             scheduled += first
             status = self._feasible(node, state, scheduled, len(pods) - first)
         for tried, pod in enumerate(pods[first:], first + 1):
-            home = (
-                Home(rows, None) if slices is None else slices.home(pod, self._fill.placed[mark:])
-            )
-            rejection = self._fill.place(pod, home.rows, home.outside)
+            rejection = self._try(pod, rows, slices, mark)
             if rejection is None:
                 scheduled += 1
             else:
-                if rejection.diagnosis is not None:
-                    # Whether a nomination ends is for PodGroupPostFilter to say.
-                    rejection = replace(rejection, nominated=None)
                 rejected[pod.uid] = rejection
                 if rejection.reason is Reason.SCHEDULER_ERROR:
                     text = f"failed to schedule other pod from a pod group: {rejection.message}"
@@ -329,6 +322,20 @@ class PlacementSearch:
                 break
         done = _decision(node, status, tuple(self._fill.placed[mark:]), rejected)
         return replace(done, slices={"": slices.shares}) if slices and slices.shares else done
+
+    def _try(
+        self, pod: Pod, rows: BoolArray | None, slices: PlacementSlices | None, mark: int
+    ) -> Rejection | None:
+        """Place one Pod of a group, after the first ``mark`` Pods of others, or say why not."""
+        if slices is None:
+            rejection = self._fill.place(pod, rows, outside=None)
+        else:
+            home = slices.home(pod, self._fill.placed[mark:])
+            rejection = self._fill.place(pod, home.rows, home.outside)
+        if rejection is not None and rejection.diagnosis is not None:
+            # Whether a nomination ends is for PodGroupPostFilter to say.
+            return replace(rejection, nominated=None)
+        return rejection
 
     def _slices(self, node: _Node, rows: BoolArray | None) -> PlacementSlices | None:
         """What places the Pods of a group with slices, or with a fault in these."""
