@@ -88,7 +88,7 @@ def test_beside_kube_scheduler_nothing_differs_and_nothing_is_written(
         report = one.settled()
         assert report.get("differences", []) == []
         assert report["agreed"] == report["compared"] >= 60
-        assert "notCompared" not in report
+        assert report.get("notCompared", {}).keys() <= {"inFlight"}
         assert 0 < other.settled()["compared"] < report["compared"]
     finally:
         load.clear()

@@ -115,6 +115,22 @@ def test_a_pod_made_again_under_the_same_name_is_another_pod() -> None:
     assert followed.tally.compared == 1
 
 
+def test_nothing_is_kept_of_pods_that_wait_no_more() -> None:
+    followed = Followed()
+    followed.add(node("n1", 1))
+    pods = [pod(f"p{number}", 2) for number in range(4)]
+    followed.show(*pods)
+    for one in pods:
+        followed.refuse(one, "full")
+    followed.bind(pods[0], "n1")
+    followed.gone(pods[1])
+    followed.show(pods[2].phase("Failed"))
+    followed.relist(pods[0])
+    followed.follow()
+    shadow = followed.shadow
+    assert not any([shadow._ages, shadow._tried, shadow._expected, shadow._early])
+
+
 # What PreBind writes
 
 
@@ -167,6 +183,7 @@ def test_a_pod_that_has_just_left_may_have_been_there_for_them() -> None:
     followed.add(node("n1"), node("n2"), pod("there").node("n2"), leaver)
     followed.show(one)
     followed.gone(leaver)
+    followed.cluster.clock.time += 0.5
     followed.bind(one, "n2")
     followed.follow()
     assert followed.verdict(one).excused is NotCompared.IN_FLIGHT

@@ -67,7 +67,7 @@ def shadow(
         typer.Option(min=0, help="Pass decisions over when more seconds late than that."),
     ] = 10.0,
     remember: Annotated[
-        int, typer.Option(min=1, help="Verdicts to keep; about 0.7 KB each.")
+        int, typer.Option(min=1, help="Verdicts to keep; about 1 KB each.")
     ] = 10_000,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Of the pages, on 127.0.0.1; 0 for a free one.")

@@ -68,9 +68,6 @@ class Prior:
         self._users: dict[str, set[Key]] = {}
         """By uid of a Pod: ResourceClaims that were allocated for it."""
 
-    def __len__(self) -> int:
-        return len(self._before)
-
     def note(self, kind: Kind[Any], obj: Any) -> None:
         """``obj`` is about to replace what the store has."""
         key, old = (kind, obj.key), self._objects.get(kind, obj.key)

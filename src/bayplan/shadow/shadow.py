@@ -110,6 +110,8 @@ class Shadow:
         """Uids of Pods without a node that were refused one."""
         self._early: set[str] = set()
         """Uids of Pods that were judged for evictions whose condition is still to come."""
+        self._at = clock()
+        """When the message came that is judged now."""
         self._saved, self._saved_at = SAVED_SECONDS, clock()
         self._passes_over = False
         self.tally = tally
@@ -125,9 +127,6 @@ class Shadow:
         """Have ``message`` wait for its time."""
         self._waiting.append(Seen(next(self._numbers), self._clock(), message))
 
-    def __len__(self) -> int:
-        return len(self._waiting)
-
     def next_in(self) -> float | None:
         """Seconds until a message is due; None where none waits."""
         if not self._waiting:
@@ -140,6 +139,7 @@ class Shadow:
     def step(self) -> None:
         """Judge what the next message shows, and apply it."""
         seen = self._waiting.popleft()
+        self._at = seen.at
         self._keep_up()
         message = seen.message
         match message:
@@ -171,17 +171,19 @@ class Shadow:
     def _changed(self, pod: Pod, seen: Seen) -> None:
         old = self._pods.get(pod.key)
         if old is None or old.uid != pod.uid:
+            if old is not None:
+                self._ended(old, seen)
             self._new(pod, seen)
         elif old.resource_version == pod.resource_version != "":
             return
+        elif pod.terminal:
+            self._ended(old, seen)
         elif old.node_name:
-            if pod.terminal:
-                self._moves.add(Move(seen.number, seen.at, old, came=False))
-            elif _preempted(pod) and not _preempted(old):
+            if _preempted(pod) and not _preempted(old):
                 self._first_victim(old)
         elif pod.node_name:
             self._bound(old, pod, seen)
-        elif pod in self.follows:
+        elif self.follows.is_theirs(pod):
             self._updated(old, pod)
 
     def _new(self, pod: Pod, seen: Seen) -> None:
@@ -194,16 +196,19 @@ class Shadow:
         old = self._pods.get(pod.key)
         if old is None or old.uid != pod.uid:
             return
-        if not old.node_name:
-            self._forget(old)
-            return
-        if _preempted(pod) and not _preempted(old):
+        if old.node_name and _preempted(pod) and not _preempted(old):
             self._first_victim(old)
-        self._moves.add(Move(seen.number, seen.at, old, came=False))
+        self._ended(old, seen)
+
+    def _ended(self, old: Pod, seen: Seen) -> None:
+        if old.node_name:
+            self._moves.add(Move(seen.number, seen.at, old, came=False))
+        else:
+            self._forget(old)
 
     def _bound(self, old: Pod, pod: Pod, seen: Seen) -> None:
         written = self._prior.written(old)
-        if pod in self.follows and self._expected.get(pod.uid) != pod.node_name:
+        if self._expected.get(pod.uid) != pod.node_name:
             self._compare(old, Theirs(node=pod.node_name), written)
         rank = self._rank(pod) if self.follows.is_theirs(pod) else None
         self._moves.add(Move(seen.number, seen.at, pod, True, rank, written))
@@ -222,7 +227,8 @@ class Shadow:
                 theirs = msgspec.structs.replace(theirs, victims=victims)
             self._compare(old, theirs, self._prior.written(old))
         elif _has_failed(old, pod, Reason.SCHEDULER_ERROR):
-            self.tally.skip(pod.key, NotCompared.ERROR)
+            self._tried.add(pod.uid)
+            self._skip(pod, NotCompared.ERROR)
         elif (node := pod.status.nominated_node_name) and node != old.status.nominated_node_name:
             self._compare(old, Theirs(node=node), self._prior.written(old))
             self._expected[pod.uid] = node
@@ -234,11 +240,13 @@ class Shadow:
             if old is None or old.uid != pod.uid:
                 self._ages[pod.uid] = seen.number
             elif pod.node_name and not old.node_name:
-                if pod in self.follows and self._expected.get(pod.uid) != pod.node_name:
-                    self.tally.skip(pod.key, NotCompared.NOT_WATCHED)
+                if self._expected.get(pod.uid) != pod.node_name:
+                    self._skip(pod, NotCompared.NOT_WATCHED)
                 self._forget(old)
-        for uid in self._ages.keys() - {pod.uid for pod in pods if not pod.node_name}:
-            del self._ages[uid]
+        listed = {pod.uid for pod in pods}
+        for old in self._pods.values():
+            if old.uid not in listed:
+                self._forget(old)
 
     def _forget(self, pod: Pod) -> None:
         self._prior.forget(pod)
@@ -280,11 +288,13 @@ class Shadow:
     # Judging
 
     def _compare(self, pod: Pod, theirs: Theirs, written: tuple[Written, ...]) -> None:
+        if pod not in self.follows:
+            return
         if self._passes_over:
-            self.tally.skip(pod.key, NotCompared.BEHIND)
+            self._skip(pod, NotCompared.BEHIND)
             return
         if self._world.queue.groups.entry_of_pod(pod) is not None:
-            self.tally.skip(pod.key, NotCompared.GROUP)
+            self._skip(pod, NotCompared.GROUP)
             return
         with ExitStack() as stack:
             for one in written:
@@ -293,10 +303,10 @@ class Shadow:
                 judgement = self._judge.judge(pod, theirs, self._now())
             except AttemptFault as fault:
                 log.warning("A plugin broke over a decision", pod=pod.key, err=str(fault))
-                self.tally.skip(pod.key, NotCompared.ERROR)
+                self._skip(pod, NotCompared.ERROR)
                 return
             if judgement.failed:
-                self.tally.skip(pod.key, NotCompared.ERROR)
+                self._skip(pod, NotCompared.ERROR)
                 return
             verdict = judgement.verdict
             if not verdict.agreed:
@@ -304,9 +314,13 @@ class Shadow:
                 verdict = msgspec.structs.replace(verdict, excused=excused)
         self.tally.add(verdict)
 
+    def _skip(self, pod: Pod, reason: NotCompared) -> None:
+        if pod in self.follows:
+            self.tally.skip(pod.key, reason)
+
     def _excuse(self, pod: Pod, theirs: Theirs, judgement: Judgement) -> NotCompared | None:
         """Whether the difference may be a matter of what was in flight."""
-        self._moves.forget(self._waiting[0].at if self._waiting else self._clock())
+        self._moves.forget(self._at)
         # What came before the Pod itself in the watch was no news to them.
         age = self._ages.get(pod.uid, -1)
         before = [move for move in self._moves.latest() if move.number > age]
@@ -336,9 +350,8 @@ class Shadow:
 
         Only these may have been decided before: all else they cannot have known yet.
         """
-        first = self._waiting[0].at if self._waiting else 0.0
         for number, at, message in self._waiting:
-            if at > first + SECONDS:
+            if at > self._at + SECONDS:
                 return
             match message:
                 case Changed(kind=kinds.POD, object=new) if self.follows.is_theirs(new):
