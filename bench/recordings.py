@@ -5,7 +5,9 @@
 
 Pods arrive at random, as many in every hour, and run as long as the trace says, or for a time that
 is drawn around ``--runs``. The same arguments give the same lines. GPUs are whole ones: a Pod that
-asks for a part of a GPU gets one for itself.
+asks for a part of a GPU gets one for itself. The times of a trace are cut to a twentieth of the
+recording, then stretched by one factor so that there is work for ``--load``. A FILE that ends with
+.json becomes a cluster file, in which all these Pods wait.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ def main(
     ] = "",
     pods: Annotated[int, typer.Option(min=1, help="How many arrive.")] = 10_000,
     nodes: Annotated[int | None, typer.Option(min=1, help="Of a workload.")] = None,
+    placed: Annotated[int | None, typer.Option(min=0, help="Pods of a workload that run.")] = None,
     seconds: Annotated[float, typer.Option(min=1.0, help="How long it takes.")] = DAY,
     runs: Annotated[
         float, typer.Option(min=0.0, help="Mean seconds that Pods of a workload run; 0 for ever.")
@@ -63,7 +66,7 @@ def main(
     if workload:
         catalog = load_catalog()
         [chosen] = catalog.select(workload)
-        objects = Objects(catalog, chosen.sized(nodes, pods=pods))
+        objects = Objects(catalog, chosen.sized(nodes, pods, placed))
         coming = (
             (item, dice.expovariate(1 / runs) if runs else None) for item in objects.measured()
         )
@@ -73,14 +76,32 @@ def main(
         )
         listed = packing_trace.whole(next(iter(found.pods.values())))
         drawn = [replace(dice.choice(listed), name=f"pod-{i:06}") for i in range(pods)]
-        work = sum(pod.demand * min(pod.seconds, seconds) for pod in drawn)
+        longest = seconds / 20
+        work = sum(pod.demand * min(pod.seconds, longest) for pod in drawn)
         stretch = load * found.capacity * seconds / work
         objects = TraceObjects(found.nodes, listed, shares=False)
         coming = (
-            (pod_item(pod, shares=False), min(pod.seconds, seconds) * stretch) for pod in drawn
+            (pod_item(pod, shares=False), min(pod.seconds, longest) * stretch) for pod in drawn
         )
+    if target.suffix == ".json":
+        _dump(target, objects, (item for item, _ in coming), scheduler)
+        return
     times = sorted(dice.uniform(0.0, seconds) for _ in range(pods))
     _write(target, objects, zip(times, coming, strict=False), seconds, scheduler, seed)
+
+
+def _dump(target: Path, objects: Objects, coming: Iterable[Item], scheduler: str) -> None:
+    """Everything as one list, but for kinds that need a controller."""
+    with target.open("wb") as file:
+        file.write(b'{"kind":"List","apiVersion":"v1","items":[')
+        items = (*objects.surroundings(), *objects.placed(), *coming)
+        for number, item in enumerate(item for item in items if item.kind in KINDS):
+            kind, data = KINDS[item.kind], msgspec.json.decode(item.body)
+            if kind is POD:
+                data["spec"]["schedulerName"] = scheduler
+            data |= {"kind": kind.name, "apiVersion": kind.api_version}
+            file.write(b",\n" * bool(number) + msgspec.json.encode(data))
+        file.write(b"]}")
 
 
 Shown = list[tuple[str, Stripped]]

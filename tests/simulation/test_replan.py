@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 import structlog
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.properties import FACTOR
 from tests.simulation.support import write
 from typer.testing import CliRunner
 
@@ -78,6 +79,7 @@ def test_a_node_that_is_not_needed_costs_nothing(tmp_path: Path) -> None:
     assert (answer["before"]["price"], answer["after"]["price"]) == (4, 2)
 
 
+@settings(max_examples=25 * FACTOR)
 @given(nodes=st.lists(st.sampled_from("abc"), max_size=9))
 def test_every_pod_has_a_node_again_where_all_are_alike(
     nodes: list[str], tmp_path_factory: pytest.TempPathFactory

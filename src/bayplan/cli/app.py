@@ -23,6 +23,7 @@ COMMANDS = (
     "simulate",
     "record",
     "replay",
+    "compare",
     "queues",
     "config",
 )

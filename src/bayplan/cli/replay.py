@@ -111,17 +111,18 @@ def run(
     """
     if config.settings.extenders:
         recording.notes.append("the extenders of the configuration are not asked")
-    with _progress(title, recording.lives.lines) as done:
+    with progress(title, recording.lives.lines) as done:
         return replay_with(recording, config, registry, options, done)
 
 
 @contextmanager
-def _progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
+def progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Within the block there is a bar, for which the number of finished lines is given."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: None
         return
     columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(title, total=total)
-        yield lambda number: progress.update(task, completed=number)
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda number: bar.update(task, completed=number)

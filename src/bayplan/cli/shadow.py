@@ -132,10 +132,11 @@ def report(
         case Output.HTML:
             typer.echo(page.render(document))
         case Output.TEXT:
-            _print(offline.console(), document)
+            print_report(offline.console(), document)
 
 
-def _print(console: Console, report: dict[str, Any]) -> None:
+def print_report(console: Console, report: dict[str, Any]) -> None:
+    """The report of a shadow (`bayplan.shadow.report`) as text."""
     console.print(
         f"shadow of {report['scheduler']}, {report['since']} to {report['until']}: "
         f"{agreement(report)}",

@@ -8,14 +8,15 @@ itself and no path: the same recording, configuration and seed give the same byt
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from bayplan.measures import Measures, named
+from bayplan.measures import Measures, named, shown
 from bayplan.recordings.file import RecordingWriter
 from bayplan.recordings.lines import encode
 
@@ -92,6 +93,25 @@ def numbers(sample: Sample) -> dict[str, float]:
     return {"Pods pending": sample.pending, **named(sample.measures)}
 
 
+def text_of(name: str, value: float) -> str:
+    """A number of `numbers` as text."""
+    return f"{value:,.1f}" if name.startswith("Pods") else shown(name, value)
+
+
+def figures(summary: Summary) -> Iterator[tuple[str, str]]:
+    """The counts and times of a summary as text, with their names."""
+    waits = summary.waits
+    yield "Pods arrived", f"{summary.arrived:,}"
+    yield "bound", f"{summary.bound:,}"
+    yield "pending at the end", f"{summary.pending:,}"
+    yield "left before they were bound", f"{summary.ended:,}"
+    yield "evicted", f"{summary.evicted:,}"
+    yield "attempts", f"{summary.attempts:,}"
+    yield "seconds until bound, mean", f"{waits.mean:,.1f}"
+    yield "p50, p90, p99", f"{waits.p50:,.1f}, {waits.p90:,.1f}, {waits.p99:,.1f}"
+    yield "longest", f"{waits.longest:,.1f}"
+
+
 def means_of(samples: Iterable[Sample]) -> dict[str, float]:
     """The mean of each number, over the samples with such a number."""
     sums: dict[str, list[float]] = {}
@@ -110,14 +130,18 @@ class OutcomeFile:
 
     def __init__(self, path: Path | None, header: Mapping[str, Any]) -> None:
         self._writer = None if path is None else RecordingWriter(path.open("wb"))
+        self._digest = hashlib.sha256()
         self.write({"replay": FORMAT, "version": VERSION, **header})
 
     def write(self, line: Any) -> None:
         """One line."""
+        text = encode(line)
+        self._digest.update(text)
         if self._writer is not None:
-            self._writer.write(encode(line))
+            self._writer.write(text)
 
-    def close(self) -> None:
-        """End the file."""
+    def close(self) -> str:
+        """End the file; returns a digest of all lines."""
         if self._writer is not None:
             self._writer.close()
+        return self._digest.hexdigest()

@@ -45,12 +45,14 @@ class Outcome:
 
     Attributes:
         pending: the Pods that wait at the end, with what was said of them last.
+        digest: of all that happened: two outcomes with the same one are the same.
         notes: what is doubtful.
     """
 
     summary: Summary
     samples: list[Sample]
     pending: dict[str, str]
+    digest: str
     notes: list[str] = field(default_factory=list)
 
 
@@ -144,9 +146,9 @@ def replay(
         means_of(samples),
     )
     file.write({"summary": summary})
-    file.close()
+    digest = file.close()
     progress(lives.lines)
     notes = [*recording.notes]
     if missing := recording.missing(config, registry):
         notes.append(f"the recording has no {', '.join(missing)}: there are none in the replay")
-    return Outcome(summary, samples, pending, notes)
+    return Outcome(summary, samples, pending, digest, notes)
