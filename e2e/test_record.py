@@ -14,7 +14,7 @@ import pytest
 
 from bayplan.recordings.file import RecordingReader, lines_of
 from bayplan.recordings.recorder import Known, take
-from e2e.cluster import NAME, SOON, Bayplan, Cluster, pod
+from e2e.cluster import CONFIG, NAME, SOON, Bayplan, Cluster, pod
 from e2e.provider import NodeSpec, token_kubeconfig, wait_until
 
 pytestmark = pytest.mark.e2e
@@ -116,3 +116,42 @@ def test_kinds_that_may_not_be_read_are_said(cluster: Cluster, tmp_path: Path) -
     finally:
         cluster.kubectl("delete", "clusterrole,clusterrolebinding", "recorder")
         cluster.kubectl("delete", "serviceaccount", "recorder", namespace=cluster.namespace)
+
+
+def test_a_replay_gives_the_verdicts_of_the_live_run(
+    cluster: Cluster, deployed: Bayplan, tmp_path: Path
+) -> None:
+    """Every decision is one of the best in its state; who waits, waits again."""
+    del deployed
+    cluster.nodes(*(NodeSpec(f"verdict-n{i}", cpu="4") for i in range(4)))
+    path = tmp_path / "day.zst"
+    small = [f"verdict-{i}" for i in range(12)]
+    with recording(cluster, path) as process:
+        for name in small:
+            cluster.create(pod(name, NAME, cpu="1"))
+            cluster.wait_bound(name)
+        cluster.create(pod("verdict-big", NAME, cpu="5"))
+        cluster.wait_condition("verdict-big")
+        for name in small[:3]:
+            cluster.delete(name)
+        cluster.create(pod("verdict-late", NAME, cpu="2"))
+        cluster.wait_bound("verdict-late")
+        key = f"{cluster.namespace}/verdict-late"
+        wait_until(lambda: b"nodeName" in known(path)["Pod"][key].body, SOON, "its binding")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(SOON) == 0
+    live = cluster.condition("verdict-big")["message"]
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "bayplan", *arguments, "-o", "json"]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    judged = run("compare", "recorded", str(CONFIG), "--recording", str(path), "--scheduler", NAME)
+    assert judged.returncode == 0, judged.stdout + judged.stderr
+    report = json.loads(judged.stdout)
+    assert report["agreed"] == report["compared"] >= len(small) + 1
+    replayed = run("replay", str(path), "--config", str(CONFIG))
+    assert replayed.returncode == 0, replayed.stderr
+    outcome = json.loads(replayed.stdout)
+    assert outcome["summary"]["bound"] == len(small) + 1
+    assert outcome["pending"] == {f"{cluster.namespace}/verdict-big": live}
