@@ -17,7 +17,6 @@ Devices are extended resources. Pods count as a resource of their own, ``pods``.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -25,8 +24,8 @@ import msgspec
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.cache.node_price import FloatArray, PriceRule
-from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.cache.node_price import FloatArray, NodePrices, PriceRule
+from bayplan.cache.node_table import IntArray, LiveNodeTable
 from bayplan.cache.requests import pod_requests
 
 PODS = "pods"
@@ -119,7 +118,10 @@ def measures(
 
 
 def measures_of(
-    nodes: NodeTable, pods: Iterable[Pod], levels: Sequence[str] = (ZONE,), rule: PriceRule = PRICE
+    nodes: LiveNodeTable,
+    pods: Iterable[Pod],
+    levels: Sequence[str] = (ZONE,),
+    rule: PriceRule = PRICE,
 ) -> Measures:
     """The measures of these nodes.
 
@@ -133,13 +135,11 @@ def measures_of(
     offered = {name: nodes.allocatable(name)[rows] for name in sorted(nodes.resources)}
     requested = {name: nodes.requested(name)[rows] for name in offered}
     offered[PODS], requested[PODS] = nodes.allowed_pods[rows], nodes.pod_count[rows]
-    objects = (node for row in rows.tolist() if (node := nodes.nodes[row]) is not None)
-    prices = [math.nan if (price := rule.price(node)) is None else price for node in objects]
     return measures(
         offered,
         requested,
         {level: nodes.domains(level)[rows] for level in levels},
-        np.array(prices, np.float64),
+        nodes.ensure_column(NodePrices).follow(rule, nodes).values[rows],
         demands_of(pods) if any(map(is_device, offered)) else {},
     )
 
