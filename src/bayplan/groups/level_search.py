@@ -11,6 +11,9 @@ its next domain; where one cannot be placed although there is room, those after 
 it, as they may attract it. So room that an earlier choice has taken is found, as long as the group
 is small: when `attempts` Pods were tried in all, no choice is made anew.
 
+A part that has slices is placed slice by slice (`bayplan.groups.slice_fill`), the minimum in a
+layout that arithmetic has found; Pods beyond that go one by one where their slice may be.
+
 An example: two racks of 4 places, one of them with GPUs. Part a, of 4 Pods, and part b, of 4 Pods
 that need GPUs, require a rack each. One rack can hold b, two can hold a: b is placed first. Where a
 comes first by name and both could be anywhere, a takes the rack with GPUs, b finds none, a takes

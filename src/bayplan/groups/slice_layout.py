@@ -66,7 +66,8 @@ def layout(problem: SliceProblem, weights: Weights, placement: SlicePlacement) -
 def _best(problem: SliceProblem, weights: Weights, *, even: bool) -> tuple[Rank, Chosen]:
     """The rank and the leaves of the best layout; all slices fit.
 
-    With ``even``, as few domains are used as without, and each gets as much at least as can be.
+    With ``even``, as few domains are used as without, and each gets as much at least as can be, or
+    as was found until it took too long.
 
     Raises:
         TooLargeError: that takes too long.
@@ -78,7 +79,10 @@ def _best(problem: SliceProblem, weights: Weights, *, even: bool) -> tuple[Rank,
     high = problem.inner // leaves if even else 1
     while low < high:
         middle = (low + high + 1) // 2
-        table = knapsack.table(middle)
+        try:
+            table = knapsack.table(middle)
+        except TooLargeError:
+            break
         fits = len(table.cost) > number and weights.numbers(int(table.cost[number])) == numbers
         if fits:
             best, low = table, middle
