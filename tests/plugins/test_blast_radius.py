@@ -13,7 +13,8 @@ from tests.plugins.harness import PluginWorld, make
 
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import Code
-from bayplan.plugins.blast_radius import SURVIVE, BlastRadius
+from bayplan.plugins.blast_radius import BlastRadius
+from bayplan.plugins.blast_radius.rules import SURVIVE
 from bayplan.testing import Cluster, NodeBuilder, PodBuilder, make_node, make_pod
 
 ZONE = "topology.kubernetes.io/zone"

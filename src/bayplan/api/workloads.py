@@ -21,10 +21,15 @@ class Service(Object, frozen=True):
     spec: ServiceSpec = ServiceSpec()
 
 
+DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
+"""On each ReplicaSet of a Deployment, how many Pods the Deployment is to have."""
+
+
 class ReplicationControllerSpec(Wire, frozen=True):
-    """A ReplicationController's selector."""
+    """A ReplicationController's selector, and how many Pods it is to have."""
 
     selector: dict[str, str] = {}
+    replicas: int | None = None
 
 
 class ReplicationController(Object, frozen=True):
@@ -39,16 +44,33 @@ class SelectorSpec(Wire, frozen=True):
     selector: LabelSelector | None = None
 
 
+class ReplicasSpec(SelectorSpec, frozen=True):
+    """A selector, and how many Pods there are to be."""
+
+    replicas: int | None = None
+
+
 class ReplicaSet(Object, frozen=True):
     """A ReplicaSet."""
 
-    spec: SelectorSpec = SelectorSpec()
+    spec: ReplicasSpec = ReplicasSpec()
 
 
 class StatefulSet(Object, frozen=True):
     """A StatefulSet."""
 
-    spec: SelectorSpec = SelectorSpec()
+    spec: ReplicasSpec = ReplicasSpec()
+
+
+Replicated = ReplicaSet | StatefulSet | ReplicationController
+
+
+def replicas(owner: Replicated) -> int:
+    """How many Pods the workload is to have; those of a Deployment are not its ReplicaSet's."""
+    desired = owner.metadata.annotations.get(DESIRED_REPLICAS, "")
+    if desired.isascii() and desired.isdigit():
+        return int(desired)
+    return 1 if owner.spec.replicas is None else owner.spec.replicas
 
 
 class PodDisruptionBudgetStatus(Wire, frozen=True):

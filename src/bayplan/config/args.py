@@ -447,6 +447,19 @@ class DomainCostArgs(Wire):
     significant: float = 0.01
 
 
+class FailoverArgs(Wire):
+    """Room is kept for the loss of a domain, for Pods of at least a priority."""
+
+    domain: str = ""
+    priority_at_least: Int32 = 0
+
+
+class BlastRadiusArgs(Wire):
+    """Room is kept where ``failover`` names a label of nodes."""
+
+    failover: FailoverArgs = FailoverArgs()
+
+
 class AllocatableResource(Wire):
     """A resource and its weight."""
 

@@ -241,6 +241,12 @@ def _(given: args.LowRiskOverCommitmentArgs, path: str) -> Iterator[FieldError]:
             yield FieldError(f"{path}.riskLimitWeights[{name}]", "must be from 0 to 1")
 
 
+@validate_args.register(args.BlastRadiusArgs)
+def _(given: args.BlastRadiusArgs, path: str) -> Iterator[FieldError]:
+    if given.failover.priority_at_least and not given.failover.domain:
+        yield FieldError(f"{path}.failover.domain", "must name a label of nodes")
+
+
 @validate_args.register(args.DomainCostArgs)
 def _(given: args.DomainCostArgs, path: str) -> Iterator[FieldError]:
     price = given.price

@@ -42,7 +42,7 @@ class Services:
             same object as the last time while none comes or goes.
         recounts: compare sums of plugins with a computation from scratch, by plugin: in how many
             places they differed, by sum.
-        never_evicted: the Pods that no plugin evicts for others; None where there are no such Pods.
+        never_evicted: the Pods that no plugin evicts for others: all that one of these knows.
         chores: what is to be done from time to time. The leader calls them every few seconds, and
             carries out at once what they return.
         load_sources: where the load of nodes is to be read.
@@ -54,7 +54,7 @@ class Services:
         self.past_use: PastUse | None = None
         self.object_faults: list[Callable[[], Sequence[ObjectFault]]] = []
         self.recounts: dict[str, Callable[[], Mapping[str, int]]] = {}
-        self.never_evicted: NeverEvicted | None = None
+        self.never_evicted: list[NeverEvicted] = []
         self.chores: list[Callable[[], Sequence[Effect]]] = []
         self.load_sources: list[LoadSource] = []
 
@@ -62,3 +62,12 @@ class Services:
         """Have Pods of the groups that ``source`` knows placed together."""
         self.group_sources.append(source)
         self.group_sources.sort(key=lambda s: s.policy.collects is not Collects.ALWAYS)
+
+    @property
+    def any_never_evicted(self) -> bool:
+        """Whether there may be Pods that no plugin evicts for others."""
+        return any(some.any for some in self.never_evicted)
+
+    def is_never_evicted(self, pod: Pod) -> bool:
+        """Whether no plugin evicts ``pod``, which is on a node, for others."""
+        return any(some.any and pod in some for some in self.never_evicted)

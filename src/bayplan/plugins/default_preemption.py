@@ -23,7 +23,7 @@ class DefaultPreemption(PreemptionPlugin, PodGroupPostFilter):
     Args = DefaultPreemptionArgs
 
     def __init__(self, args: DefaultPreemptionArgs, handle: InTreeHandle) -> None:
-        rule = LowerPriority(handle.counters, handle.services)
+        rule = LowerPriority(handle.counters)
         super().__init__(args, handle, rule, args.enough_candidates)
         self._strategies: dict[Victims, Strategy] = {
             Victims.FEWEST: ShortestPrefix(handle, rule),

@@ -23,7 +23,6 @@ from bayplan.cache.objects import ObjectStore
 from bayplan.config.args import DefaultPreemptionArgs
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.in_tree_handle import InTreeHandle
-from bayplan.framework.services import Services
 from bayplan.preemption.plugin import PreemptionPlugin
 from bayplan.preemption.rule import LowerPriority
 
@@ -48,13 +47,9 @@ class TolerantVictims(LowerPriority):
     """Pods of lower priority, without Pods that tolerate the preemptor."""
 
     def __init__(
-        self,
-        counters: DomainCounters,
-        services: Services,
-        objects: ObjectStore,
-        now: Callable[[], float],
+        self, counters: DomainCounters, objects: ObjectStore, now: Callable[[], float]
     ) -> None:
-        super().__init__(counters, services)
+        super().__init__(counters)
         self._now = now
         self._tolerations: dict[str, PriorityClassToleration] = {}
         objects.on_change(PRIORITY_CLASS, self._changed)
@@ -114,5 +109,5 @@ class PreemptionToleration(PreemptionPlugin):
     Args = DefaultPreemptionArgs
 
     def __init__(self, args: DefaultPreemptionArgs, handle: InTreeHandle) -> None:
-        victims = TolerantVictims(handle.counters, handle.services, handle.objects, handle.now)
+        victims = TolerantVictims(handle.counters, handle.objects, handle.now)
         super().__init__(args, handle, victims, args.enough_candidates)

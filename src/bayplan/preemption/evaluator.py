@@ -160,7 +160,8 @@ class Evaluator:
 
     def _outcomes(self, state: CycleState, pod: Pod) -> Outcomes:
         """The valid outcomes of earlier dry runs."""
-        if not self._rule.is_row_local(state, pod):
+        local = self._rule.is_row_local(state, pod)
+        if not local or self._handle.services.any_never_evicted:
             return Outcomes(len(self._nodes))
         return self._book.of(state, pod)
 

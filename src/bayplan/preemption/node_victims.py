@@ -107,7 +107,7 @@ class VictimSearch:
         self._budgets = budgets
         self._gangs = gangs
         self._rule = rule
-        self._evictions = handle.evictions
+        self._services, self._evictions = handle.services, handle.evictions
         self._pod = pod
         self._full = handle.nodes
         self._cycle = state
@@ -146,7 +146,7 @@ class VictimSearch:
 
     def _evictable(self, on_node: Iterable[Pod]) -> list[Victim]:
         """Who may go of the Pods of a node, a group of mode "all" as a whole."""
-        alone = self._rule.evictable(self._cycle, self._pod, on_node)
+        alone = self._may_go(on_node)
         if not self._gangs.any_of_kubernetes:
             return [(pod,) for pod in alone]
         evictable: dict[str, Victim] = {}
@@ -156,9 +156,15 @@ class VictimSearch:
                 evictable[pod.uid] = (pod,)
             elif group.uid not in evictable:
                 members = self._gangs.members(group)
-                may_go = self._rule.evictable(self._cycle, self._pod, members)
+                may_go = self._may_go(members)
                 evictable[group.uid] = members if len(may_go) == len(members) else ()
         return [victim for victim in evictable.values() if victim]
+
+    def _may_go(self, pods: Iterable[Pod]) -> list[Pod]:
+        may_go = self._rule.evictable(self._cycle, self._pod, pods)
+        if not self._services.any_never_evicted:
+            return may_go
+        return [pod for pod in may_go if not self._services.is_never_evicted(pod)]
 
     def _evict_all(self) -> dict[int, Outcome]:
         """Remove all evictable Pods; go on with rows where the Pod fits then, say why elsewhere."""

@@ -124,9 +124,9 @@ class Reprieve:
 
     def _units(self, priority: int) -> Iterator[_Unit]:
         """All units of a lower priority, without Pods that are never evicted."""
-        never = self._services.never_evicted
+        any_never, is_never = self._services.any_never_evicted, self._services.is_never_evicted
         for unit in self._units_of_lower_priority(priority):
-            if never is None or not never.any or not any(pod in never for pod in unit.pods):
+            if not any_never or not any(map(is_never, unit.pods)):
                 yield unit
 
     def _units_of_lower_priority(self, priority: int) -> Iterator[_Unit]:

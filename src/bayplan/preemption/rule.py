@@ -17,7 +17,6 @@ from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.room import NoRoom
-from bayplan.framework.services import Services
 from bayplan.framework.status import Status
 from bayplan.preemption.capacity import Ceiling, MemberFit
 from bayplan.preemption.eviction_units import YieldOrder
@@ -111,13 +110,12 @@ class LowerPriority:
 
     Args:
         counters: know of each priority whether there are Pods below it.
-        services: know Pods that are never evicted.
     """
 
     refusal = Status.unschedulable()
 
-    def __init__(self, counters: DomainCounters, services: Services) -> None:
-        self._counters, self._services = counters, services
+    def __init__(self, counters: DomainCounters) -> None:
+        self._counters = counters
 
     def has_victims(self, preemptor: Preemptor) -> bool:
         """Whether there is a Pod of lower priority."""
@@ -128,14 +126,11 @@ class LowerPriority:
     ) -> Yielding:
         """Pods of lower priority, all in one class."""
         yields = running.priorities < preemptor.priority
-        never = self._services.never_evicted
-        if never is not None and never.any:
-            yields &= [pod not in never for pod in running.pods]
         return Yielding(np.where(yields, 0, -1), _described)
 
     def is_row_local(self, _state: CycleState, _pod: Pod) -> bool:
-        """They do, unless some Pods are never evicted."""
-        return self._services.never_evicted is None or not self._services.never_evicted.any
+        """They do."""
+        return True
 
     def is_awaited(self, _state: CycleState, pod: Pod, leaving: Pod) -> bool:
         """Whether a scheduler has preempted it."""
@@ -143,11 +138,8 @@ class LowerPriority:
 
     def evictable(self, _state: CycleState, pod: Pod, on_node: Iterable[Pod]) -> list[Pod]:
         """Those of lower priority."""
-        priority, never = pod.priority, self._services.never_evicted
-        lower = [other for other in on_node if other.priority < priority]
-        if never is None or not never.any:
-            return lower
-        return [other for other in lower if other not in never]
+        priority = pod.priority
+        return [other for other in on_node if other.priority < priority]
 
     def admits(self, _state: CycleState, *, beside_nominated: bool) -> BoolArray | None:
         """Everywhere: Filter decides."""

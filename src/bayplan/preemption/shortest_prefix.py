@@ -115,6 +115,9 @@ class ShortestPrefix:
         self, request: RoomRequest, yielding: Yielding, running: RunningPods, fit: MemberFit
     ) -> Room | NoRoom:
         classes, ceilings = yielding.classes, yielding.ceilings
+        if self._services.any_never_evicted:
+            never = [self._services.is_never_evicted(pod) for pod in running.pods]
+            classes = np.where(never, -1, classes)
         if not (classes >= 0).any():
             return NoRoom()
         # 2. Units

@@ -47,7 +47,7 @@ class QuotaRule(LowerPriority):
     refusal = Status.unschedulable("global quota max exceeded")
 
     def __init__(self, quotas: Quotas, handle: InTreeHandle) -> None:
-        super().__init__(handle.counters, handle.services)
+        super().__init__(handle.counters)
         self._quotas = quotas
         self._nominator, self._nodes = handle.nominator, handle.nodes
 

@@ -127,7 +127,7 @@ class FairShare(
         self._nominator = handle.nominator
         self._monotonic = handle.monotonic
         never = NeverEvicted(handle.queues, handle.pods, handle.nodes)
-        handle.services.never_evicted = never
+        handle.services.never_evicted.append(never)
         self._groups, self._of_kubernetes = handle.groups, handle.kubernetes_groups
         self._rule = ReclaimRule(
             handle.queues, handle.nominator, handle.counters, self._promised, never, handle.now

@@ -1,23 +1,23 @@
 """BlastRadius: enough Pods of a workload survive the loss of failure domains.
 
-Pods say the rule in an annotation. With R Pods intended, of which ``need`` must survive the loss of
-any ``lose`` domains, these domains together may hold ``most = R - need`` Pods::
+Pods, their group or their owner say the rule in an annotation (`rules`). With R Pods intended, of
+which ``need`` must survive the loss of any ``lose`` domains, these domains together may hold
+``most = R - need`` Pods::
 
     R = 6, keep 60 % = 4, lose 1: at most 2 Pods a zone
     zones a: 2, b: 1, c: 0    the next Pod goes to b or c
 
 A Pod fits in a domain if that holds for the domain with it and the ``lose - 1`` fullest others.
-Evicting Pods cannot break this, as they only become fewer: who comes back is filtered again.
+Evicting Pods cannot break this, as they only become fewer; but fewer survive. So who is needed is
+never evicted for others (`survivors`). Room for the loss of a domain: `failover`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from math import ceil
-from typing import Literal
+from typing import Any
 
-import msgspec
 import numpy as np
 
 from bayplan.api.kinds import NODE
@@ -25,9 +25,10 @@ from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.counters import DomainSpec, PodSelection, SelectionCounter
 from bayplan.cache.node_table import ABSENT, BoolArray, IntArray, NodeTable
 from bayplan.cache.shape_cache import SHAPES_KEPT, ShapeCache
-from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
+from bayplan.config.args import BlastRadiusArgs
+from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.handle import Handle
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import MAX_NODE_SCORE, Integers, Plugin
 from bayplan.framework.points import (
     EnqueueExtensions,
@@ -39,18 +40,10 @@ from bayplan.framework.points import (
     ScoreNodes,
 )
 from bayplan.framework.status import SKIP, Status
+from bayplan.plugins.blast_radius.failover import Failover
+from bayplan.plugins.blast_radius.rules import OWNERS, SURVIVE, Rule, Rules, Workload
+from bayplan.plugins.blast_radius.survivors import Survivors
 
-SURVIVE = "bayplan.dev/survive"
-_OF_REVISIONS = frozenset(
-    {
-        "apps.kubernetes.io/pod-index",
-        "batch.kubernetes.io/job-completion-index",
-        "controller-revision-hash",
-        "pod-template-hash",
-        "statefulset.kubernetes.io/pod-name",
-    }
-)
-"""Labels in which Pods of one workload differ."""
 _FULL, _NO_LABEL = 1, 2
 _REASONS = {
     _FULL: Status.unschedulable("node(s) in a failure domain with as many Pods as may be lost"),
@@ -58,65 +51,11 @@ _REASONS = {
 }
 
 
-class Survive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The annotation: of ``size`` Pods, ``keep`` survive where ``lose`` domains are lost.
-
-    Attributes:
-        domain: a label of nodes.
-        keep: a number of Pods, or a percentage.
-    """
-
-    domain: str
-    size: int
-    keep: int | str
-    lose: int = 1
-    mode: Literal["hard", "soft"] = "hard"
-
-    def fault(self) -> str:
-        """What is wrong; "" for nothing. Where something is, nothing else may be asked."""
-        percent = self.keep.removesuffix("%") if isinstance(self.keep, str) else "0"
-        if percent == self.keep or not (percent.isascii() and percent.isdigit()):
-            return "keep must be a number or a percentage such as 60%"
-        if not self.domain:
-            return "domain must name a label of nodes"
-        if self.size < 1 or self.lose < 1:
-            return "size and lose must be at least 1"
-        return "" if 0 <= self.need <= self.size else "keep must be from 0 to size"
-
-    @property
-    def need(self) -> int:
-        """How many Pods must survive."""
-        if isinstance(self.keep, int):
-            return self.keep
-        return ceil(int(self.keep.removesuffix("%")) * self.size / 100)
-
-    @property
-    def most(self) -> int:
-        """How many Pods any ``lose`` domains may have together."""
-        return self.size - self.need
-
-
-@lru_cache(1024)
-def _read(text: str) -> Survive | str:
-    """The rule, or what is wrong."""
-    try:
-        rule = msgspec.json.decode(text, type=Survive)
-        fault = rule.fault()
-    except ValueError as error:  # msgspec's are ValueErrors
-        fault = str(error)
-    return f"annotation {SURVIVE}: {fault}" if fault else rule
-
-
-def _workload(shape: PodShape) -> frozenset[tuple[str, str]]:
-    return frozenset(pair for pair in shape.labels.items() if pair[0] not in _OF_REVISIONS)
-
-
 @dataclass(frozen=True)
 class _Counted:
     """The Pods of a workload by the domains of its rule."""
 
-    text: str
-    rule: Survive
+    rule: Rule
     counter: SelectionCounter
 
     def with_one_more(self) -> IntArray:
@@ -150,7 +89,9 @@ class _State:
     """Of one Pod in one cycle; ``delta`` corrects counts by row of a what-if table."""
 
     counted: _Counted
+    workload: Workload
     shape: PodShape
+    workload_of: Callable[[PodShape], Workload]
     rows: IntArray | None = None
     delta: IntArray | None = None
 
@@ -163,7 +104,7 @@ class _State:
     def count(self, other: Pod, row: int, pods: int, elsewhere: int | None = None) -> None:
         """In the world of ``row``, ``pods`` more Pods like ``other`` are in the row's domain."""
         same = other.namespace == self.shape.namespace
-        if not same or other.deleted or _workload(other.shape) != _workload(self.shape):
+        if not same or other.deleted or self.workload_of(other.shape) != self.workload:
             return
         assert self.rows is not None
         assert self.delta is not None
@@ -190,40 +131,58 @@ class BlastRadius(
 ):
     """See the module's docstring."""
 
-    def __init__(self, args: None, handle: Handle) -> None:
+    Args = BlastRadiusArgs
+    kinds = OWNERS
+
+    def __init__(self, args: BlastRadiusArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
         self._counters = handle.counters
+        self._rules = Rules(handle.objects, handle.groups, handle.kubernetes_groups)
         self._counted = ShapeCache[_Counted](SHAPES_KEPT, self._forget)
+        self.survivors = Survivors(handle, self._rules, self.name)
+        self._failover = Failover(handle, args.failover) if args.failover.domain else None
+        handle.services.never_evicted.append(self.survivors)
+        handle.services.chores.append(self.survivors.look)
+        handle.services.object_faults.append(lambda: self.survivors.faults)
+        handle.services.recounts[self.name] = self._recount
+
+    def _recount(self) -> Mapping[str, int]:
+        sums = 0 if self._failover is None else self._failover.recount()
+        wrong = {"Survivors": self.survivors.recount(), "Failover": sums}
+        return {name: count for name, count in wrong.items() if count}
 
     def _forget(self, counted: _Counted) -> None:
         self._counters.release(counted.counter)
 
-    def _state(self, pod: Pod, text: str, mode: str) -> _State | Status:
-        rule, workload = _read(text), _workload(pod.shape)
+    def _state(self, pod: Pod, *, hard: bool) -> _State | Status:
+        rule, shape = self._rules.of(pod), pod.shape
+        if rule is None:
+            return SKIP
         if isinstance(rule, str):
             return Status.unresolvable(rule)
+        workload = self._rules.workload(shape)
         if not workload:
             return Status.unresolvable(f"annotation {SURVIVE}: the Pod has no labels to go by")
-        if rule.mode != mode:
+        if rule.hard is not hard:
             return SKIP
-        counted = self._counted.get(pod.shape)
-        if counted is None or counted.text != text:
-            namespace = pod.namespace
+        counted = self._counted.get(shape)
+        if counted is None or counted.rule != rule:
             selection = PodSelection(
-                id=("survive", namespace, workload),
-                namespaces=frozenset({namespace}),
-                selects=lambda other, _: _workload(other) == workload,
+                id=("survive", pod.namespace, workload),
+                namespaces=frozenset({pod.namespace}),
+                selects=lambda other, _: self._rules.workload(other) == workload,
                 terminating=False,
             )
             counter = self._counters.acquire(selection, DomainSpec(rule.domain))
-            counted = _Counted(text, rule, counter)
-            self._counted.put(pod.shape, counted)
-        return _State(counted, pod.shape)
+            counted = _Counted(rule, counter)
+            self._counted.put(shape, counted)
+        return _State(counted, workload, shape, self._rules.workload)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
-        """Skip a Pod without a hard rule; refuse one whose rule cannot be kept."""
-        text = pod.annotations.get(SURVIVE)
-        made = SKIP if text is None else self._state(pod, text, "hard")
+        """Skip a Pod without a hard rule; refuse one whose rule, or room, cannot be kept."""
+        if self._failover is not None and (why := self._failover.refusal(pod)):
+            return Status.unschedulable(f"BlastRadius: {why}")
+        made = self._state(pod, hard=True)
         if isinstance(made, Status):
             return made
         if why := made.counted.impossible():
@@ -277,8 +236,7 @@ class BlastRadius(
         self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray
     ) -> Status | None:
         """Skip a Pod without a soft rule."""
-        text = pod.annotations.get(SURVIVE)
-        made = SKIP if text is None else self._state(pod, text, "soft")
+        made = self._state(pod, hard=False)
         if isinstance(made, Status):
             return made
         state.write(self.name, made)
@@ -294,10 +252,16 @@ class BlastRadius(
         return scores
 
     def events_to_register(self) -> list[EventRegistration]:
-        """Pods gone or with other labels, nodes added or with other labels."""
-        pods = Action.DELETE | Action.UPDATE_POD_LABEL
+        """Pods gone or with other labels, other nodes, owners that say something else."""
+        pods = Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_SCALE_DOWN
+        nodes = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
+        said = Action.ADD | Action.UPDATE
         return [
             EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, pods)),
             EventRegistration(ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_LABEL)),
-            EventRegistration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
+            EventRegistration(ClusterEvent(NODE, nodes)),
+            *(EventRegistration(ClusterEvent(kind, said), self._is_said) for kind in OWNERS),
         ]
+
+    def _is_said(self, pod: Pod, _old: Any, new: Any) -> Hint:
+        return Hint.QUEUE if self._rules.is_about(pod, new) else Hint.SKIP

@@ -1,0 +1,205 @@
+"""Survivors: what would survive now of the workloads with a rule, and whom nobody evicts.
+
+The Pods on nodes are counted by workload. What survives is all of them, less the fullest domains.
+Evicting a Pod never makes that more. So as many Pods of a workload may be evicted, one after the
+other, as leave enough survivors, by priority, the youngest first; all others are never evicted for
+other Pods. Any part of the first may go then, whoever asks, and enough survive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bayplan.api.kinds import JOB, JOB_SET, KUBERNETES_POD_GROUP, LEADER_WORKER_SET, POD_GROUP
+from bayplan.api.meta import Object, ObjectFault
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import ABSENT, LiveNodeTable
+from bayplan.cache.node_table.pod_table import start
+from bayplan.framework.effects import Effect
+from bayplan.framework.handle import PluginMetrics
+from bayplan.framework.in_tree_handle import InTreeHandle
+from bayplan.plugins.blast_radius.rules import OWNERS, SURVIVE, Rule, Rules, Workload
+
+_SAY_SO = (*OWNERS, POD_GROUP, KUBERNETES_POD_GROUP, JOB, JOB_SET, LEADER_WORKER_SET)
+Key = tuple[str, Workload]
+"""A namespace, and a workload in it."""
+
+
+@dataclass
+class Placed:
+    """The Pods of a workload that are on nodes, by uid, without Pods that are being deleted.
+
+    Attributes:
+        kept: the answer of `Survivors._may_go`, and the position of the journals then.
+    """
+
+    pods: dict[str, Pod] = field(default_factory=dict)
+    kept: tuple[object, frozenset[str]] = (None, frozenset())
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What would survive of a workload.
+
+    Attributes:
+        counts: Pods by domain, the most first.
+    """
+
+    rule: Rule
+    counts: Sequence[tuple[str, int]]
+
+    @property
+    def total(self) -> int:
+        """How many Pods are in a domain."""
+        return sum(count for _, count in self.counts)
+
+    @property
+    def survivors(self) -> int:
+        """How many survive the loss of the fullest domains."""
+        return sum(count for _, count in self.counts[self.rule.lose :])
+
+    def __str__(self) -> str:
+        rule = self.rule
+        lost = " and ".join(f"{rule.domain}={name}" for name, _ in self.counts[: rule.lose])
+        left = f"would leave {self.survivors} of {self.total} Pods"
+        return f"the loss of {lost or 'a domain'} {left}, {rule.need} of {rule.size} must survive"
+
+
+class Survivors:
+    """See the module's docstring; a `NeverEvicted` of `bayplan.framework.services`.
+
+    Scheduling thread only.
+    """
+
+    def __init__(self, handle: InTreeHandle, rules: Rules, plugin: str) -> None:
+        self._nodes: LiveNodeTable = handle.nodes
+        self._pods, self._rules = handle.pods, rules
+        self._metrics = PluginMetrics(handle.instrument, plugin)
+        self._placed: dict[Key, Placed] = {}
+        self._keys: dict[str, Key] = {}
+        """By uid of a Pod that has a rule."""
+        self._dirty = True
+        self._at_risk: frozenset[ObjectFault] = frozenset()
+        self.faults: Sequence[ObjectFault] = ()
+        handle.pods.listen(self)
+        for kind in _SAY_SO:
+            handle.objects.on_change(kind, self._changed)
+
+    def _changed(self, old: Object | None, new: Object | None) -> None:
+        """Pods that are there already may have a rule now, or none any more."""
+        before, after = (
+            None if obj is None else obj.metadata.annotations.get(SURVIVE) for obj in (old, new)
+        )
+        self._dirty = self._dirty or before != after
+
+    def pod_counted(self, pod: Pod) -> None:
+        """See `bayplan.cache.counted_pods.PodListener`."""
+        if pod.deleted is None and not self._dirty and self._rules.of(pod) is not None:
+            self._add(pod)
+
+    def _add(self, pod: Pod) -> None:
+        key = self._keys[pod.uid] = pod.namespace, self._rules.workload(pod.shape)
+        placed = self._placed.setdefault(key, Placed())
+        placed.pods[pod.uid] = pod
+        placed.kept = (None, frozenset())
+
+    def pod_uncounted(self, pod: Pod) -> None:
+        """See `bayplan.cache.counted_pods.PodListener`."""
+        key = self._keys.pop(pod.uid, None)
+        if key is None:
+            return
+        placed = self._placed[key]
+        del placed.pods[pod.uid]
+        placed.kept = (None, frozenset())
+        if not placed.pods:
+            del self._placed[key]
+
+    def _fresh(self) -> dict[Key, Placed]:
+        if self._dirty:
+            self._dirty = False
+            self._placed.clear()
+            self._keys.clear()
+            for pod in self._pods.pods():
+                self.pod_counted(pod)
+        return self._placed
+
+    # Never evicted
+
+    @property
+    def any(self) -> bool:
+        """Whether there may be Pods that are never evicted."""
+        return bool(self._fresh())
+
+    def __contains__(self, pod: Pod) -> bool:
+        key = self._keys.get(pod.uid) if self._fresh() else None
+        return key is not None and pod.uid not in self._may_go(self._placed[key])
+
+    def _may_go(self, placed: Placed) -> frozenset[str]:
+        """Uids of the Pods that may be evicted, any number of them."""
+        rule = self._rules.of(next(iter(placed.pods.values())))
+        if not isinstance(rule, Rule) or not rule.hard:
+            return frozenset(placed.pods)
+        seen = rule, self._nodes.node_journal.position
+        if placed.kept[0] == seen:
+            return placed.kept[1]
+        column = self._nodes.label(rule.domain)
+        counts, going = dict(self._outlook(placed, rule).counts), list[str]()
+        for pod in sorted(placed.pods.values(), key=lambda pod: (pod.priority, -start(pod))):
+            row = self._nodes.row(pod.node_name)
+            code = ABSENT if row is None else int(column.codes[row])
+            if code != ABSENT:
+                name = column.values[code]
+                fewer = [count - (domain == name) for domain, count in counts.items()]
+                if sum(sorted(fewer, reverse=True)[rule.lose :]) < rule.need:
+                    continue
+                counts[name] -= 1
+            going.append(pod.uid)
+        placed.kept = seen, frozenset(going)
+        return placed.kept[1]
+
+    # What would survive
+
+    def _outlook(self, placed: Placed, rule: Rule) -> Outlook:
+        column = self._nodes.label(rule.domain)
+        rows = [self._nodes.row(pod.node_name) for pod in placed.pods.values()]
+        codes = column.codes[[row for row in rows if row is not None]]
+        there, counts = np.unique(codes[codes != ABSENT], return_counts=True)
+        pairs = zip((column.values[code] for code in there.tolist()), counts.tolist(), strict=True)
+        return Outlook(rule, sorted(pairs, key=lambda pair: (-pair[1], pair[0])))
+
+    def outlooks(self) -> Iterator[tuple[Placed, Outlook]]:
+        """What would survive of each workload that has a rule."""
+        for placed in self._fresh().values():
+            rule = self._rules.of(next(iter(placed.pods.values())))
+            if isinstance(rule, Rule):
+                yield placed, self._outlook(placed, rule)
+
+    def recount(self) -> int:
+        """How many Pods are missing, or are there wrongly."""
+        counted = set(self._keys) if self._fresh() else set[str]()
+        pods = (pod for pod in self._pods.pods() if pod.deleted is None)
+        return len(counted ^ {pod.uid for pod in pods if self._rules.of(pod) is not None})
+
+    def look(self) -> Sequence[Effect]:
+        """Count the workloads of which too few would survive; a fault where that lasts."""
+        looked = list(self.outlooks())
+        risky = [(placed, o) for placed, o in looked if o.survivors < o.rule.need]
+        faults = frozenset(
+            ObjectFault(
+                self._rules.subject(next(iter(placed.pods.values()))),
+                "WouldNotSurvive",
+                str(outlook),
+            )
+            for placed, outlook in risky
+        )
+        lasting = faults & self._at_risk
+        self._at_risk = faults
+        if lasting != frozenset(self.faults):
+            self.faults = sorted(lasting, key=lambda fault: fault.message)
+        self._metrics.set("workloads", len(looked))
+        self._metrics.set("workloads_at_risk", len(risky))
+        self._metrics.set("survivors_missing", sum(o.rule.need - o.survivors for _, o in risky))
+        return ()

@@ -1,0 +1,235 @@
+"""Who survives: rules of groups and owners, Pods that nobody evicts, room for a lost domain."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core_harness import Cluster, profile
+from tests.groups import gang, members, pod_group
+from tests.properties import length
+
+from bayplan.api.kinds import REPLICA_SET
+from bayplan.api.workloads import DESIRED_REPLICAS
+from bayplan.plugins.blast_radius import BlastRadius
+from bayplan.plugins.blast_radius.rules import SURVIVE
+from bayplan.testing import Json, NodeBuilder, PodBuilder, make_node, make_object, make_pod
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def rule(**fields: object) -> Json:
+    return {SURVIVE: msgspec.json.encode({"domain": ZONE, **fields}).decode()}
+
+
+def web(name: str, **fields: object) -> PodBuilder:
+    pod = make_pod(name).label("app", "web").req(cpu="1")
+    return pod.annotation(SURVIVE, rule(**fields)[SURVIVE]) if fields else pod
+
+
+def zones(names: str = "abc", cpu: str = "8") -> list[NodeBuilder]:
+    return [make_node(f"n-{z}").label(ZONE, z).capacity(cpu=cpu, pods=110) for z in names]
+
+
+def cluster_with(
+    *names: str, nodes: list[NodeBuilder] | None = None, gates: str = "", **args: object
+) -> Cluster:
+    made = profile("BlastRadius", *names, args={"BlastRadius": args})
+    if "Coscheduling" in names:
+        made["plugins"]["multiPoint"]["disabled"] = [{"name": "PrioritySort"}]
+    cluster = Cluster(profiles=[made], feature_gates=gates)
+    cluster.writer.on_bound = cluster._show_bound
+    cluster.add(*(zones() if nodes is None else nodes))
+    return cluster
+
+
+def plugin_of(cluster: Cluster) -> BlastRadius:
+    return next(p for p in cluster.framework.plugins.all if isinstance(p, BlastRadius))
+
+
+def by_zone(cluster: Cluster, pods: list[PodBuilder]) -> dict[str, int]:
+    nodes = [cluster.node_of(pod) for pod in pods]
+    return {node.removeprefix("n-"): nodes.count(node) for node in sorted(set(nodes))}
+
+
+# Where the rule is said
+
+
+def test_the_owner_says_how_many_and_the_rule() -> None:
+    cluster = cluster_with()
+    owner = make_object(REPLICA_SET, "web-1").meta(annotations=rule(keep="60%"))
+    cluster.add(owner.spec(replicas=6))
+    pods = [web(f"p{i}").owner("ReplicaSet", "web-1") for i in range(7)]
+    cluster.add(*pods)
+    cluster.run()
+    assert by_zone(cluster, pods) == {"": 1, "a": 2, "b": 2, "c": 2}
+    # Scaled: of 9 Pods 6 must survive, so a zone may have 3.
+    cluster.add(owner.spec(replicas=9))
+    cluster.wait(20)
+    cluster.run()
+    assert "" not in by_zone(cluster, pods)
+
+
+def test_a_deployment_that_rolls_is_judged_by_its_own_number() -> None:
+    cluster = cluster_with()
+    cluster.add(
+        make_object(REPLICA_SET, "web-1")
+        .meta(annotations={DESIRED_REPLICAS: "6", **rule(keep=4)})
+        .spec(replicas=1)
+    )
+    pods = [web(f"p{i}").owner("ReplicaSet", "web-1") for i in range(6)]
+    cluster.add(*pods)
+    cluster.run()
+    assert by_zone(cluster, pods) == {"a": 2, "b": 2, "c": 2}
+
+
+def test_a_pod_group_says_the_rule_for_all_its_pods() -> None:
+    cluster = cluster_with("Coscheduling", nodes=zones("abcd"))
+    cluster.add(pod_group("g", rule(keep=3), minMember=4))
+    pods = [pod.label("role", pod.json["metadata"]["name"]) for pod in members("g", 4)]
+    cluster.add(*pods)
+    cluster.run()
+    assert by_zone(cluster, pods) == dict.fromkeys("abcd", 1)
+
+
+def test_a_pod_group_of_kubernetes_says_it_too() -> None:
+    cluster = cluster_with(gates="GenericWorkload=true")
+    group = gang("g", 3)
+    cluster.add(group.meta(annotations=rule(keep=2)))
+    pods = [make_pod(f"g-{i}").pod_group("g").label("app", "g").req(cpu="1") for i in range(3)]
+    cluster.add(*pods)
+    cluster.run()
+    assert by_zone(cluster, pods) == dict.fromkeys("abc", 1)
+
+
+def test_without_a_number_the_pod_is_refused() -> None:
+    cluster = cluster_with()
+    pod = web("p", keep=1)
+    cluster.add(pod)
+    cluster.run()
+    assert "size must say how many Pods there are to be" in cluster.message(pod)
+
+
+# Evictions
+
+
+@pytest.mark.parametrize("spare", [0, 1, 2])
+def test_preemption_leaves_enough_survivors(spare: int) -> None:
+    cluster = cluster_with(nodes=zones(cpu="2"))
+    pods = [web(f"p{i}", size=6, keep=4 - spare) for i in range(6)]
+    cluster.add(*pods)
+    cluster.run()
+    assert by_zone(cluster, pods) == {"a": 2, "b": 2, "c": 2}
+    high = [make_pod(f"high-{i}").req(cpu="1").priority(9) for i in range(6)]
+    cluster.add(*high)
+    cluster.settle(8)
+    stay = [p.node_name for p in cluster.cache.pods() if p.name.startswith("p")]
+    assert len(stay) - max(map(stay.count, stay)) >= 4 - spare
+    assert len(cluster.writer.deleted) >= spare
+
+
+@given(
+    counts=st.lists(st.integers(0, 3), min_size=1, max_size=4),
+    lose=st.integers(1, 2),
+    need=st.integers(0, 5),
+)
+@length(60)
+def test_any_of_those_that_may_go_can_go(counts: list[int], lose: int, need: int) -> None:
+    names = "abcd"[: len(counts)]
+    cluster = cluster_with(nodes=zones(names))
+    size = max(sum(counts), need, 1)
+    where = [zone for zone, count in zip(names, counts, strict=True) for _ in range(count)]
+    pods = [
+        web(f"p{i}", size=size, keep=need, lose=lose).spec(nodeName=f"n-{zone}")
+        for i, zone in enumerate(where)
+    ]
+    cluster.add(*pods)
+
+    def survivors(gone: set[int]) -> int:
+        left = [sum(w == z and i not in gone for i, w in enumerate(where)) for z in names]
+        return sum(sorted(left, reverse=True)[lose:])
+
+    plugin = plugin_of(cluster)
+    may_go = {
+        i for i, p in enumerate(pods) if cluster.cache.pod(p.obj().uid) not in plugin.survivors
+    }
+    every = range(len(pods) + 1)
+    subsets = [set(some) for n in every for some in combinations(sorted(may_go), n)]
+    if survivors(set()) >= need:
+        assert all(survivors(gone) >= need for gone in subsets)
+    else:
+        assert not may_go
+    # Nobody else could go, too.
+    for one in set(range(len(pods))) - may_go:
+        assert survivors(may_go | {one}) < need
+
+
+@given(data=st.data())
+@length(30)
+def test_what_is_counted_equals_a_recount(data: st.DataObject) -> None:
+    cluster = cluster_with(failover={"domain": ZONE, "priorityAtLeast": 5})
+    owner = make_object(REPLICA_SET, "web-1").spec(replicas=6)
+    pods = [
+        web(f"p{i}").owner("ReplicaSet", "web-1").priority(data.draw(st.sampled_from([0, 5])))
+        for i in range(4)
+    ]
+    pods += [web(f"q{i}", size=4, keep=2) for i in range(3)]
+    recount = cluster.framework.services.recounts["BlastRadius"]
+    there: set[int] = set()
+    for _ in range(12):
+        step = data.draw(st.integers(0, len(pods) + 1))
+        if step == len(pods):
+            annotations = data.draw(st.sampled_from([{}, rule(keep=3)]))
+            cluster.add(owner.meta(annotations=annotations))
+        elif step == len(pods) + 1:
+            cluster.remove(owner)
+        elif step in there:
+            there.discard(step)
+            cluster.remove(pods[step])
+        else:
+            there.add(step)
+            cluster.add(pods[step].spec(nodeName=data.draw(st.sampled_from(["n-a", "n-b"]))))
+        assert recount() == {}
+
+
+def test_a_workload_at_risk_is_told_when_that_lasts() -> None:
+    cluster = cluster_with()
+    cluster.add(*(web(f"p{i}", size=3, keep=2).spec(nodeName="n-a") for i in range(3)))
+    survivors = plugin_of(cluster).survivors
+    survivors.look()
+    assert not survivors.faults
+    survivors.look()
+    told = [fault.message for fault in survivors.faults]
+    assert told == [
+        f"the loss of {ZONE}=a would leave 0 of 3 Pods, 2 of 3 must survive",
+    ]
+    again = survivors.faults
+    survivors.look()
+    assert survivors.faults is again
+    cluster.add(*(web(f"q{i}", size=3, keep=2).spec(nodeName="n-b") for i in range(2)))
+    survivors.look()
+    assert not survivors.faults
+
+
+# Room for a lost domain
+
+
+def test_room_is_kept_for_the_loss_of_the_largest_domain() -> None:
+    nodes = [*zones("ab", cpu="4"), *zones("c", cpu="6")]
+    cluster = cluster_with(nodes=nodes, failover={"domain": ZONE, "priorityAtLeast": 5})
+    low = [make_pod(f"low-{i}").req(cpu="1") for i in range(4)]
+    high = [make_pod(f"high-{i}").req(cpu="1").priority(5) for i in range(9)]
+    cluster.add(*low, *high)
+    cluster.run()
+    placed = [pod for pod in high if cluster.node_of(pod)]
+    assert len(placed) == 8  # 4 and 4 are left without c
+    assert all(map(cluster.node_of, low))
+    refused = next(pod for pod in high if not cluster.node_of(pod))
+    assert f"without {ZONE}=c, 8 of cpu are left, 9 are needed" in cluster.message(refused)
+    cluster.remove(placed[0])
+    cluster.wait(20)
+    cluster.run()
+    assert cluster.node_of(refused)
