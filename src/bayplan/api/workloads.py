@@ -66,7 +66,7 @@ Replicated = ReplicaSet | StatefulSet | ReplicationController
 
 
 def replicas(owner: Replicated) -> int:
-    """How many Pods the workload is to have; those of a Deployment are not its ReplicaSet's."""
+    """The number of Pods intended; of a ReplicaSet the number of its Deployment's."""
     desired = owner.metadata.annotations.get(DESIRED_REPLICAS, "")
     if desired.isascii() and desired.isdigit():
         return int(desired)

@@ -1,4 +1,4 @@
-"""Rules: how many Pods of a workload must survive, where that is said, and which Pods these are.
+"""Rules: how many Pods of a workload must survive, and where a rule is said.
 
 The annotation is looked for on the Pod, then on the object of its group, then on its owner. The
 number of Pods intended is the ``size`` of the annotation, else the minimum of the group, else the
@@ -134,7 +134,7 @@ class Rules:
         return f"annotation {SURVIVE}: {rule}" if isinstance(rule, str) else rule
 
     def workload(self, shape: PodShape) -> Workload:
-        """Which Pods of its namespace belong together with one of this shape."""
+        """The workload that Pods of this shape belong to."""
         if key := self._groups.key_of_shape(shape):
             return key
         return frozenset(pair for pair in shape.labels.items() if pair[0] not in _OF_REVISIONS)

@@ -30,7 +30,7 @@ Key = tuple[str, Workload]
 
 @dataclass
 class Placed:
-    """The Pods of a workload that are on nodes, by uid, without Pods that are being deleted.
+    """The Pods of a workload on nodes, by uid; not Pods that are being deleted.
 
     Attributes:
         kept: the answer of `Survivors._may_go`, and the position of the journals then.
@@ -138,7 +138,7 @@ class Survivors:
         return key is not None and pod.uid not in self._may_go(self._placed[key])
 
     def _may_go(self, placed: Placed) -> frozenset[str]:
-        """Uids of the Pods that may be evicted, any number of them."""
+        """Uids of the Pods that may be evicted, alone or all together."""
         rule = self._rules.of(next(iter(placed.pods.values())))
         if not isinstance(rule, Rule) or not rule.hard:
             return frozenset(placed.pods)
@@ -184,7 +184,7 @@ class Survivors:
         return len(counted ^ {pod.uid for pod in pods if self._rules.of(pod) is not None})
 
     def look(self) -> Sequence[Effect]:
-        """Count the workloads of which too few would survive; a fault where that lasts."""
+        """Count the workloads with too few survivors; a fault where there are too few for long."""
         looked = list(self.outlooks())
         risky = [(placed, o) for placed, o in looked if o.survivors < o.rule.need]
         faults = frozenset(
