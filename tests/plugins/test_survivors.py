@@ -153,9 +153,8 @@ def test_any_of_those_that_may_go_can_go(counts: list[int], lose: int, need: int
         return sum(sorted(left, reverse=True)[lose:])
 
     plugin = plugin_of(cluster)
-    may_go = {
-        i for i, p in enumerate(pods) if cluster.cache.pod(p.obj().uid) not in plugin.survivors
-    }
+    there = {pod.name: pod for pod in cluster.cache.pods()}
+    may_go = {i for i in range(len(pods)) if there[f"p{i}"] not in plugin.survivors}
     every = range(len(pods) + 1)
     subsets = [set(some) for n in every for some in combinations(sorted(may_go), n)]
     if survivors(set()) >= need:

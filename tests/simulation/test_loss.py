@@ -91,9 +91,16 @@ def test_what_controllers_make_again_comes_back_and_evicts_what_is_less_importan
     }
     assert set(answer["lost"]["gone"]) == {"default/agent-1", "default/static-1", "default/bare-1"}
     nodes = {each["pod"]: each["node"] for each in answer["placements"]}
-    assert nodes == {"default/web-1": "b1", "default/web-2": "b1", "default/web-3": None}
-    assert answer["placements"][0]["victims"] == ["default/web-9"]
-    assert [each["lost"] for each in answer["placements"]] == ["a1", "a2", "a2"]
+    *back, evicted = answer["placements"]
+    assert nodes == {
+        "default/web-1": "b1",
+        "default/web-2": "b1",
+        "default/web-3": None,
+        "default/web-9": None,
+    }
+    assert back[0]["victims"] == ["default/web-9"]
+    assert [each["lost"] for each in back] == ["a1", "a2", "a2"]
+    assert evicted["evicted"] == "b1"
 
 
 def test_the_answer_is_that_of_a_file_where_the_nodes_were_deleted_by_hand(tmp_path: Path) -> None:
@@ -104,9 +111,10 @@ def test_the_answer_is_that_of_a_file_where_the_nodes_were_deleted_by_hand(tmp_p
         *(pod(f"web-{index}", "", priority=10) for index in (1, 2, 3)),
     ]
     result = simulate(tmp_path, rest, "--evict", "-o", "json")
-    for each in answer["placements"]:
+    *back, _ = answer["placements"]
+    for each in back:
         del each["lost"]
-    assert msgspec.json.decode(result.stdout) == answer["placements"]
+    assert msgspec.json.decode(result.stdout) == back
 
 
 def test_a_pod_that_was_being_deleted_is_gone(tmp_path: Path) -> None:
@@ -179,7 +187,7 @@ def test_devices_of_lost_nodes_are_given_back() -> None:
 
 def test_the_text_counts_what_comes_back(tmp_path: Path) -> None:
     result = simulate(tmp_path, CLUSTER, "--lose", f"{ZONE}=a")
-    assert "2 nodes lost, 6 Pods with them: 2 come back, 1 stay down, 3 are gone" in result.stdout
+    assert "2 nodes lost, 6 Pods with them: back on a node: 2, down: 1, gone: 3" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -194,3 +202,41 @@ def test_what_cannot_be_lost_is_named(tmp_path: Path, option: str, text: str) ->
     result = simulate(tmp_path, CLUSTER, "--lose", option)
     assert result.exit_code == 2
     assert text in result.stderr
+
+
+def test_who_is_evicted_is_tried_on_other_nodes_once(tmp_path: Path) -> None:
+    objects = [
+        node("a1", "a"),
+        node("b1", "b"),
+        node("b2", "b"),
+        pod("web-1", "a1", "4", priority=10),
+        pod("web-2", "b1", "3"),
+        pod("web-3", "b2", "1", priority=10),
+        pod("bare-1", "b1", "0"),
+    ]
+    answer = lost(tmp_path, objects)
+    first, again = answer["placements"]
+    assert (first["pod"], first["node"], first["victims"]) == (
+        "default/web-1",
+        "b1",
+        ["default/web-2"],
+    )
+    assert (again["pod"], again["node"], again["evicted"]) == ("default/web-2", "b2", "b1")
+    text = simulate(tmp_path, objects, "--lose", f"{ZONE}=a").stdout
+    assert "1 node lost, 1 Pod with it: back on a node: 1, down: 0, gone: 0" in text
+    assert "evicted from b1" in text
+
+
+def test_pods_that_are_made_again_come_after_those_that_wait(tmp_path: Path) -> None:
+    def created(made: dict[str, Any], minute: int) -> dict[str, Any]:
+        made["metadata"]["creationTimestamp"] = f"2026-01-01T00:{minute:02}:00Z"
+        return made
+
+    objects = [
+        node("a1", "a"),
+        node("b1", "b"),
+        created(pod("web-1", "a1", "4"), 1),
+        created(pod("web-2", "", "4"), 2),
+    ]
+    nodes = {each["pod"]: each["node"] for each in lost(tmp_path, objects)["placements"]}
+    assert nodes == {"default/web-2": "b1", "default/web-1": None}

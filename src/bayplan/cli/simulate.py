@@ -112,10 +112,12 @@ def simulate(
             replan_text.replan(cluster, core, output, evict=evict)
             return
         before = usage(core)
+        losing = lose is not None
         placements = simulate_pods(
             core,
             judged(cluster, core),
-            evict=evict or lose is not None,
+            evict=evict or losing,
+            again=losing,
             details=not output.is_data,
         )
     if cluster.loss is not None:
@@ -159,12 +161,18 @@ def _label(text: str) -> tuple[str, str]:
     return label, value
 
 
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def loss_sentence(loss: Loss, placements: list[Result]) -> str:
     """What becomes of the Pods of lost nodes."""
     back = sum(p["pod"] in loss.pods and p["node"] is not None for p in placements)
+    alone, down = len(loss.nodes) == 1, len(loss.pods) - back
     return (
-        f"{len(loss.nodes)} nodes lost, {len(loss.pods) + len(loss.gone)} Pods with them: "
-        f"{back} come back, {len(loss.pods) - back} stay down, {len(loss.gone)} are gone"
+        f"{_counted(len(loss.nodes), 'node')} lost, "
+        f"{_counted(len(loss.pods) + len(loss.gone), 'Pod')} with {'it' if alone else 'them'}: "
+        f"back on a node: {back}, down: {down}, gone: {len(loss.gone)}"
     )
 
 
@@ -190,6 +198,8 @@ def _print(
         node = first["node"]
         others = [name for name in first.get("best", []) if name != node]
         remark = first["message"] or some(others)
+        if was_on := first.get("evicted"):
+            remark = "; ".join(filter(None, (f"evicted from {was_on}", remark)))
         more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
         table.add_row(first["pod"] + more, node or "-", remark, style="" if node else "yellow")
         for line in first.get("details", ()):

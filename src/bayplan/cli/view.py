@@ -152,7 +152,7 @@ def _lost(load: Callable[..., tuple[LoadedCluster, Core]], label: str, value: st
     except ClusterFileError as error:
         raise RefusedError(400, str(error)) from None
     assert cluster.loss is not None
-    placements = simulate(core, judged(cluster, core), evict=True)
+    placements = simulate(core, judged(cluster, core), evict=True, again=True)
     loss = cluster.loss
     lost = [placement for placement in placements if placement["pod"] in loss.pods]
     return {

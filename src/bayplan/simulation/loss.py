@@ -52,6 +52,9 @@ def lose(objects: Objects, label: str, value: str) -> Loss:
     here = [pod for pod in objects[POD] if pod.spec.get("nodeName") in names]
     objects[POD] = [pod for pod in objects[POD] if pod.spec.get("nodeName") not in names]
     _give_back_claims(objects, {pod.meta.get("uid", "") for pod in here})
+    # Controllers make Pods anew: in the queue they are behind those that wait already.
+    created = (pod.meta.get("creationTimestamp") or "" for pod in (*objects[POD], *here))
+    newest = max(created, default="")
     pods: dict[str, str] = {}
     gone: dict[str, str] = {}
     for pod in here:
@@ -62,6 +65,8 @@ def lose(objects: Objects, label: str, value: str) -> Loss:
         else:
             pods[pod.key] = pod.spec.pop("nodeName")
             pod.data["status"] = {}
+            if newest:
+                pod.meta["creationTimestamp"] = newest
             objects[POD].append(pod)
     return Loss(tuple(sorted(names)), pods, gone)
 

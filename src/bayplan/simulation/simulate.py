@@ -6,7 +6,8 @@ and in the list of waiting Pods, so that the plugin may allow or reject it when 
 
 Who would be evicted for a Pod or a group is said. With ``evict`` they are gone from then on, and
 who took their room has it: so all evictions together are those that all Pods together would cause.
-A Pod that was placed and is then evicted for a later one counts as not placed.
+A Pod that was placed and is then evicted for a later one counts as not placed. With ``again``, an
+evicted Pod that a controller makes again, and that is in no group, waits once more, behind others.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bayplan.api.pod import Pod
+from bayplan.api.pod import Pod, PodStatus
 from bayplan.app.assembly import Core
 from bayplan.attempt.commit import Member
 from bayplan.attempt.outcome import Placement, Rejection
@@ -44,6 +45,7 @@ from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.turns import TurnQueue
 from bayplan.report.pods import cut_note, skip_note
 from bayplan.simulation.device_claims import bind_claims
+from bayplan.simulation.loss import NOT_MADE_AGAIN
 from bayplan.simulation.name_order import NameOrder
 
 Result = dict[str, Any]
@@ -73,22 +75,30 @@ def usage(core: Core) -> list[ResourceUsage]:
 
 
 def simulate(
-    core: Core, pods: list[Pod], *, evict: bool = False, details: bool = False
+    core: Core,
+    pods: list[Pod],
+    *,
+    evict: bool = False,
+    again: bool = False,
+    details: bool = False,
 ) -> list[Result]:
     """Place ``pods`` in the order of the queue; one that fits nowhere is not tried again.
 
     Each goes to the first by name of its best nodes. Pods that wait for their group in the queue of
     ``core`` are placed with it. With ``evict``, Pods that would be evicted are taken away for good,
-    and who evicts them is placed.
+    and who evicts them is placed; with ``again``, evicted Pods are tried on other nodes.
 
     Returns:
         For each Pod ``pod``, ``group`` (where it waits for one), ``node`` (None where it got none),
         ``message`` (why not, or what it waits for), ``best`` (all nodes as good, where one was
         chosen), ``waits`` (seconds by Permit plugin, where one makes it wait), ``victims`` (Pods
-        that are evicted for it or for its group), ``details``, and ``fault`` (plugin, point and
-        node, where a plugin raised an exception).
+        that are evicted for it or for its group), ``evicted`` (the node that it was evicted from,
+        where it was tried again), ``details``, and ``fault`` (plugin, point and node, where a
+        plugin raised an exception).
     """
-    return _Simulation(core, evict=evict, details=details).run(pods) if pods else []
+    if not pods:
+        return []
+    return _Simulation(core, pods, evict=evict, again=again, details=details).run()
 
 
 def _entries(core: Core, pods: list[Pod]) -> Iterator[QueuedPod]:
@@ -121,21 +131,26 @@ def _created(pod: Pod) -> float:
 
 
 class _Simulation:
-    def __init__(self, core: Core, *, evict: bool, details: bool) -> None:
-        self._core = core
-        self._evict, self._details = evict, details
+    def __init__(
+        self, core: Core, pods: list[Pod], *, evict: bool, again: bool, details: bool
+    ) -> None:
+        self._core, self._pods_to_place = core, pods
+        self._evict, self._tries_again, self._details = evict, again, details
+        self._last = max(map(_created, pods))
+        self._again: dict[str, tuple[str, Result]] = {}
+        """By uid of a Pod that is tried again, where it was, and its result."""
+        key, turns = core.profiles.policy.sort_key, core.profiles.policy.turns
+        self._line = PodHeap(key) if turns is None else TurnQueue(key, turns)
         self._placers = core.placers
         self._order = NameOrder()
         self._on_nodes: dict[str, Result] = {}
         """By name, the results of Pods that were placed."""
 
-    def run(self, pods: list[Pod]) -> list[Result]:
+    def run(self) -> list[Result]:
         """Place all; Pods that a plan leaves over get their own turn, in the order of the queue."""
-        key, turns = self._core.profiles.policy.sort_key, self._core.profiles.policy.turns
-        line = PodHeap(key) if turns is None else TurnQueue(key, turns)
-        for entry in _entries(self._core, pods):
+        line, results = self._line, list[Result]()
+        for entry in _entries(self._core, self._pods_to_place):
             line.add(entry)
-        results = []
         while (queued := line.pop()) is not None:
             if isinstance(queued, QueuedGroup):
                 placed, left = self._place_group(queued)
@@ -143,7 +158,9 @@ class _Simulation:
                 for pod in left:
                     line.add(QueuedPod(pod, _created(pod)))
             else:
-                results.append(self.place(queued.pod))
+                result = self.place(queued.pod)
+                if all(result is not other for other in results):
+                    results.append(result)
         return results
 
     def _place_group(self, entry: QueuedGroup) -> tuple[list[Result], list[Pod]]:
@@ -230,13 +247,27 @@ class _Simulation:
             cache = self._core.world.cache
             for pod in [pod for pod in cache.pods() if pod.key in victims]:
                 cache.remove(pod.uid)
-                if pod.key in self._on_nodes:
-                    result = self._on_nodes.pop(pod.key)
+                result = self._on_nodes.pop(pod.key, None)
+                if result is not None:
                     result["message"] = f"evicted from {result['node']} for {preemptor}"
                     result["node"] = None
                     if result.pop("waits", None):
                         self._core.world.waiting.remove(pod.uid)
+                if self._tries_again:
+                    self._try_again(pod, {"pod": pod.key} if result is None else result)
         return self._evict
+
+    def _try_again(self, pod: Pod, result: Result) -> None:
+        """The Pod, which was evicted, waits for a node, once."""
+        _, key = self._core.world.queue.groups.group_of(pod)
+        owner = pod.controller[0].rpartition("/")[2]
+        ours = pod.spec.scheduler_name in self._core.profiles
+        if pod.uid in self._again or key or owner in NOT_MADE_AGAIN or not ours:
+            return
+        self._again[pod.uid] = pod.node_name, result
+        without = pod.on_node("")
+        without.status = PodStatus(resource_claim_statuses=pod.status.resource_claim_statuses)
+        self._line.add(QueuedPod(without, self._last))
 
     def _held(self, entry: QueuedGroup, pod: Pod, message: str) -> Result:
         message = cut_note(message) if pod.deleted is None else skip_note(pod)
@@ -244,7 +275,8 @@ class _Simulation:
 
     def place(self, pod: Pod) -> Result:
         """Place one Pod. The result may still change when a Permit plugin decides later."""
-        result: Result = {"pod": pod.key, "node": None}
+        was_on, result = self._again.get(pod.uid, ("", Result(pod=pod.key)))
+        result.update({"node": None, **({"evicted": was_on} if was_on else {})})
         framework = self._core.profiles[pod.spec.scheduler_name]
         gate = gate_status(framework, pod)
         if gate is not None:
