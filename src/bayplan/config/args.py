@@ -436,14 +436,36 @@ class PriceArgs(Wire):
     default: float | None = None
 
 
+class TransferPrice(Wire):
+    """What a GB between two domains costs, either way."""
+
+    from_: Text = Field(default="", alias="from")
+    to: Text = ""
+    cost: float = 0.0
+
+
+class TransferArgs(Wire):
+    """What a GB costs: within the finest domain, within the coarsest, and anywhere else.
+
+    Domains that the matrix names cost what it says.
+    """
+
+    same_finest: float = 0.0
+    same_coarsest: float = 0.02
+    other: float = 0.08
+    matrix: Items[TransferPrice] = ()
+
+
 class DomainCostArgs(Wire):
     """Prices of nodes, and the difference an hour that is worth 100 points at least.
 
-    ``topology_keys`` are the labels with a node's domains, coarse to fine.
+    ``topology_keys`` are the labels with a node's domains, coarse to fine. Traffic costs nothing
+    without ``transfer``.
     """
 
     topology_keys: Items[Text] = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
     price: PriceArgs = PriceArgs()
+    transfer: TransferArgs | None = None
     significant: float = 0.01
 
 

@@ -247,6 +247,21 @@ def _(given: args.BlastRadiusArgs, path: str) -> Iterator[FieldError]:
         yield FieldError(f"{path}.failover.domain", "must name a label of nodes")
 
 
+def _transfer(given: args.TransferArgs, path: str) -> Iterator[FieldError]:
+    costs = {
+        "sameFinest": given.same_finest,
+        "sameCoarsest": given.same_coarsest,
+        "other": given.other,
+        **{f"matrix[{i}].cost": each.cost for i, each in enumerate(given.matrix)},
+    }
+    for name, cost in costs.items():
+        if not 0 <= cost < float("inf"):
+            yield FieldError(f"{path}.{name}", "must be a number of at least 0")
+    for i, each in enumerate(given.matrix):
+        if not each.from_ or not each.to:
+            yield FieldError(f"{path}.matrix[{i}]", "must name two domains, from and to")
+
+
 @validate_args.register(args.DomainCostArgs)
 def _(given: args.DomainCostArgs, path: str) -> Iterator[FieldError]:
     price = given.price
@@ -258,6 +273,8 @@ def _(given: args.DomainCostArgs, path: str) -> Iterator[FieldError]:
     for name, amount in prices.items():
         if not 0 <= amount < float("inf"):
             yield FieldError(f"{path}.price.{name}", "must be a number of at least 0")
+    if given.transfer is not None:
+        yield from _transfer(given.transfer, f"{path}.transfer")
     if not given.topology_keys:
         yield FieldError(f"{path}.topologyKeys", "must name at least one label")
     if not 1e-9 <= given.significant < float("inf"):

@@ -12,6 +12,7 @@ from typing import Protocol
 from bayplan.api.meta import ObjectFault
 from bayplan.api.pod import Pod
 from bayplan.cache.group_policy import Collects
+from bayplan.cache.node_price import FloatArray
 from bayplan.cache.queue_tree.past_use import PastUse
 from bayplan.config.args import LoadSource
 from bayplan.framework.effects import Effect
@@ -30,6 +31,16 @@ class NeverEvicted(Protocol):
         """Whether ``pod``, which is on a node, is one."""
 
 
+class GroupObjective(Protocol):
+    """What Pods of a plan cost; moves and swaps make it less. Scheduling thread only."""
+
+    def costs(self, pod: Pod, /) -> FloatArray:
+        """``(n,)`` what ``pod``, which is on no node, costs on each row beside all others.
+
+        Where the Pod moves, the cost of all Pods together changes by the difference.
+        """
+
+
 class Services:
     """The services of one profile's plugins, complete once the plugins are made.
 
@@ -46,6 +57,7 @@ class Services:
         chores: what is to be done from time to time. The leader calls them every few seconds, and
             carries out at once what they return.
         load_sources: where the load of nodes is to be read.
+        objective: what plans of groups are to make less; None for nothing.
     """
 
     def __init__(self) -> None:
@@ -57,6 +69,7 @@ class Services:
         self.never_evicted: list[NeverEvicted] = []
         self.chores: list[Callable[[], Sequence[Effect]]] = []
         self.load_sources: list[LoadSource] = []
+        self.objective: GroupObjective | None = None
 
     def add_group_source(self, source: GroupSource) -> None:
         """Have Pods of the groups that ``source`` knows placed together."""

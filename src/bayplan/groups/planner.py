@@ -33,6 +33,7 @@ from bayplan.framework.status import SUCCESS, Status
 from bayplan.groups import domains, words_label
 from bayplan.groups.decision import GroupDecision, Placed
 from bayplan.groups.fill import Fill
+from bayplan.groups.improvement import Improvement
 from bayplan.groups.level_search import LevelSearch
 from bayplan.groups.placement_search import UNSCHEDULABLE, PlacementSearch
 from bayplan.queue.nominator import Nominator
@@ -101,6 +102,10 @@ class Planner:
             return words_label.rejected(group, pods, words_label.bad_topology(group, fault, pods))
         search = LevelSearch(framework, fill, self.cache, group, pods)
         rejection = search.run()
+        if rejection is None and not self._improved(framework, fill, group, pods, search):
+            fill.undo()
+            search = LevelSearch(framework, fill, self.cache, group, pods)
+            rejection = search.run()
         if rejection is not None:
             return words_label.rejected(group, pods, rejection)
         refusal = self.commit.permit(fill.members)
@@ -117,6 +122,21 @@ class Planner:
             domains=search.domains,
             slices=search.slices,
         )
+
+    def _improved(
+        self,
+        framework: Framework,
+        fill: Fill,
+        group: Group,
+        pods: Sequence[Pod],
+        search: LevelSearch,
+    ) -> bool:
+        """Make the plan cheaper, where a plugin says what it costs; False where that broke it."""
+        objective = framework.services.objective
+        if objective is None:
+            return True
+        improvement = Improvement(objective, fill, self.cache.nodes, group, pods, search.domains)
+        return not improvement.may_help or improvement.run()
 
     def _short_room(self, group: Group) -> list[str]:
         """MinResources that all nodes in use together do not have free."""

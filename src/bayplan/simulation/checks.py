@@ -31,6 +31,7 @@ OWN_KEYS = (
     "bayplan.dev/sub-group",
     "bayplan.dev/sub-groups",
     "bayplan.dev/survive",
+    "bayplan.dev/talks-to",
     "bayplan.dev/user",
 )
 """Labels and annotations that bayplan reads; what else has the prefix may be a typing error."""

@@ -1,8 +1,8 @@
 """DomainCost: prefer the nodes where a Pod costs least.
 
 A Pod costs its share of the node's price, where the share is the greatest of what it requests of a
-resource by what the node has allocatable. With the least and the most that it costs on a feasible
-node, the score is::
+resource by what the node has allocatable, and its traffic with other Pods (`transfer`). With the
+least and the most that it costs on a feasible node, the score is::
 
     100 (1 - (cost - least) / max(most - least, significant)), rounded down
 
@@ -12,6 +12,7 @@ node whose price is not known counts as the most expensive one that is: it does 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,7 @@ from bayplan.framework.interface import (
     PodPart,
 )
 from bayplan.framework.points import ExplainsScore, ScoreNodes
+from bayplan.plugins.domain_cost.transfer import Transfer
 
 HOURLY_PRICE = "bayplan.dev/hourly-price"
 """Annotation of nodes, where the arguments name no other place."""
@@ -85,6 +87,16 @@ class DomainCost(Plugin, ScoreNodes, ExplainsScore):
         self._version, self._epoch = -1, 0
         self._instead = 0.0
         self._faulty: list[str] = []
+        self.transfer: Transfer | None = None
+        if args.transfer is not None:
+            self.transfer = Transfer(handle, args.topology_keys, args.transfer, self._metrics)
+            self.score_depends = Depends.CLUSTER
+            handle.services.objective = self
+            handle.services.recounts[self.name] = self._recount
+
+    def _recount(self) -> Mapping[str, int]:
+        wrong = 0 if self.transfer is None else self.transfer.recount()
+        return {"Transfer": wrong} if wrong else {}
 
     def epoch(self, _pod: Pod) -> int:
         """Another number when nodes without a price cost something else."""
@@ -113,8 +125,23 @@ class DomainCost(Plugin, ScoreNodes, ExplainsScore):
 
     def score_nodes(self, _state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """The cost, in units of a ten-millionth of what is significant."""
-        cost = self._price(nodes) * self._share(pod, nodes) / self._significant
+        if self.transfer is not None:
+            self.epoch(pod)
+        cost = self.cost(pod, nodes) / self._significant
         return np.rint(np.minimum(cost * _SIGNIFICANT, _MOST)).astype(np.int64)
+
+    def cost(self, pod: Pod, nodes: NodeTable) -> FloatArray:
+        """(n,) what ``pod`` costs an hour on each row; traffic as if all rows were there."""
+        cost: FloatArray = self._price(nodes) * self._share(pod, nodes)
+        if self.transfer is None or not self.transfer.concerns(pod):
+            return cost
+        traffic = self.transfer.cost(pod)
+        return cost + (traffic if nodes.origin is None else traffic[nodes.origin])
+
+    def costs(self, pod: Pod) -> FloatArray:
+        """See `bayplan.framework.services.GroupObjective`."""
+        self.epoch(pod)
+        return self.cost(pod, self.handle.nodes)
 
     def _price(self, nodes: NodeTable) -> FloatArray:
         prices = nodes.column(NodePrices)[self._rule].values
@@ -132,9 +159,12 @@ class DomainCost(Plugin, ScoreNodes, ExplainsScore):
         nodes = self.handle.nodes
         price, share = self._price(nodes), self._share(pod, nodes)
         unknown = np.isnan(self._prices.values)
+        total = self.cost(pod, nodes)
+        traffic = total - price * share
         return [
-            f"cost on {nodes.names[row]}: {price[row] * share[row]:.4f} an hour, "
+            f"cost on {nodes.names[row]}: {total[row]:.4f} an hour, "
             f"{share[row]:.1%} of {price[row]:g}{self._remark(unknown.item(row))}"
+            + (f", {traffic[row]:.4f} for traffic" if traffic.any() else "")
             for row in rows.tolist()
         ]
 
