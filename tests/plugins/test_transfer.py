@@ -28,8 +28,8 @@ PRICES = {"sameFinest": 0.001, "sameCoarsest": 0.02, "other": 0.08}
 MATRIX = [{"from": "a", "to": "c", "cost": 0.05}]
 
 
-def node(name: str, region: str, zone: str, price: float = 0.0, cpu: str = "8") -> NodeBuilder:
-    made = make_node(name).capacity(cpu=cpu, memory="32Gi", pods=110)
+def node(name: str, region: str, zone: str, price: float = 0.0, pods: int = 110) -> NodeBuilder:
+    made = make_node(name).capacity(cpu="8", memory="32Gi", pods=pods)
     made = made.annotation(HOURLY_PRICE, str(price))
     for key, value in ((REGION, region), (ZONE, zone)):
         made = made.label(key, value) if value else made
@@ -133,21 +133,21 @@ def test_wrong_prices_are_named(transfer: Any, field: str) -> None:
 
 CASES = 40 * FACTOR
 PODS, NODES = 6, 6
-CAP = 3
-"""Most Pods in a zone."""
+CAP, ROOM = 3, 2
+"""Most Pods in a zone, and on a node."""
 
 
 def plan_over_optimum(seed: int, *, improves: bool = True) -> float:
     """What the plan of a random group costs, by the best of all 46,656 arrangements."""
     dice = random.Random(seed)
-    prices = [round(dice.uniform(0.5, 4), 2) for _ in range(NODES)]
+    prices = [round(dice.uniform(0.5, 12), 2) for _ in range(NODES)]
     gb = {(i, j): dice.randint(1, 20) for i in range(PODS) for j in range(PODS) if i != j}
     gb = {pair: amount for pair, amount in gb.items() if dice.random() < 0.3}
     zones = "aabbcc"
     cluster = with_plugins("Coscheduling", "BlastRadius", transfer={})
     if not improves:
         cluster.framework.services.objective = None
-    cluster.add(*(node(f"n{i}", "r", z, prices[i]) for i, z in enumerate(zones)))
+    cluster.add(*(node(f"n{i}", "r", z, prices[i], ROOM) for i, z in enumerate(zones)))
     survive = msgspec.json.encode({"domain": ZONE, "keep": PODS - CAP}).decode()
     cluster.add(pod_group("g", {SURVIVE: survive}, minMember=PODS))
     pods = []
@@ -163,6 +163,7 @@ def plan_over_optimum(seed: int, *, improves: bool = True) -> float:
     for (i, j), amount in gb.items():
         cost += amount * 0.02 * (zone[:, i] != zone[:, j])
     allowed = np.all([(zone == z).sum(axis=1) <= CAP for z in range(3)], axis=0)
+    allowed &= np.all([(every == n).sum(axis=1) <= ROOM for n in range(NODES)], axis=0)
     at = int((every == chosen).all(axis=1).argmax())
     assert allowed[at]
     return float(cost[at] / cost[allowed].min())

@@ -83,7 +83,7 @@ class Improvement:
         return True
 
     def _moves(self) -> Iterator[bool | None]:
-        """Move each Pod once; whether that helped, None where a Pod has lost its node."""
+        """Move each Pod once: True if it helped, None if a Pod has no node any more."""
         for uid in self._pods:
             if self._fill.attempts >= self._end:
                 return
@@ -133,7 +133,7 @@ class Improvement:
         return False if self._put_back(one) and self._put_back(other) else None
 
     def _put_back(self, placed: Placed) -> bool:
-        """By the notes of its attempt, which are right where all else is as it was."""
+        """Take the node again, by the notes of the attempt; all else is as before."""
         pod = self._pods[placed.member.pod.uid]
         return self._fill.take(pod, placed.member.state, placed.placement) is None
 

@@ -131,7 +131,7 @@ class Planner:
         pods: Sequence[Pod],
         search: LevelSearch,
     ) -> bool:
-        """Make the plan cheaper, where a plugin says what it costs; False where that broke it."""
+        """Make the plan cheaper, if a plugin says what Pods cost; False if that broke the plan."""
         objective = framework.services.objective
         if objective is None:
             return True

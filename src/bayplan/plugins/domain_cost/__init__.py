@@ -22,6 +22,7 @@ from bayplan.api.pod import Pod
 from bayplan.cache.node_price import FloatArray, NodePrices, PriceRule
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.cache.requests import pod_requests
+from bayplan.cache.shape_cache import ShapeCache
 from bayplan.config.args import DomainCostArgs
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import PluginMetrics
@@ -44,6 +45,7 @@ _SIGNIFICANT = 10**7
 _MOST = 10**16
 """A greater raw score, 100 times of which would not be a 64-bit integer, counts as this."""
 _NAMED = 5
+_SHAPES_KEPT = 64
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class DomainCost(Plugin, ScoreNodes, ExplainsScore):
         if args.transfer is not None:
             self.transfer = Transfer(handle, args.topology_keys, args.transfer, self._metrics)
             self.score_depends = Depends.CLUSTER
+            self._kept = ShapeCache[tuple[object, IntArray]](_SHAPES_KEPT, lambda _: None)
             handle.services.objective = self
             handle.services.recounts[self.name] = self._recount
 
@@ -125,10 +128,21 @@ class DomainCost(Plugin, ScoreNodes, ExplainsScore):
 
     def score_nodes(self, _state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """The cost, in units of a ten-millionth of what is significant."""
-        if self.transfer is not None:
-            self.epoch(pod)
-        cost = self.cost(pod, nodes) / self._significant
-        return np.rint(np.minimum(cost * _SIGNIFICANT, _MOST)).astype(np.int64)
+        if self.transfer is None:
+            return self._scores(self._price(nodes) * self._share(pod, nodes))
+        seen = self.epoch(pod), self._prices.version, self.handle.nodes.node_journal.position
+        if nodes.origin is not None or self.transfer.concerns(pod):
+            return self._scores(self.cost(pod, nodes))
+        # No answer is kept for a plugin that looks at other Pods; most Pods talk to nobody.
+        kept = self._kept.get(pod.shape)
+        if kept is None or kept[0] != seen:
+            kept = seen, self._scores(self._price(nodes) * self._share(pod, nodes))
+            self._kept.put(pod.shape, kept)
+        return kept[1]
+
+    def _scores(self, cost: FloatArray) -> IntArray:
+        units = np.minimum(cost / self._significant * _SIGNIFICANT, _MOST)
+        return np.rint(units).astype(np.int64)
 
     def cost(self, pod: Pod, nodes: NodeTable) -> FloatArray:
         """(n,) what ``pod`` costs an hour on each row; traffic as if all rows were there."""
