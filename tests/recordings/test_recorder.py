@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayplan.api.kinds import NODE, POD
+from bayplan.api.kinds import NAMESPACE, NODE, POD
 from bayplan.inbox.messages import Changed, Removed, Replaced, WatchMessage
 from bayplan.recordings import file as files
 from bayplan.recordings.file import RecordingError, RecordingReader, lines_of
@@ -139,7 +139,15 @@ def test_a_recording_without_its_whole_list_is_not_resumed(tmp_path: Path) -> No
     recorder.apply(Replaced(KIND, [_pod("a")]))
     recorder.close()
     with pytest.raises(RecordingError, match="before its list is complete"):
-        Recorder.resume(tmp_path / "day.zst", time)
+        Recorder.resume(tmp_path / "day.zst", (NODE, POD), time)
+
+
+def test_a_recording_of_other_kinds_is_not_resumed(tmp_path: Path) -> None:
+    recorder, time = _recorder(tmp_path)
+    recorder.ready()
+    recorder.close()
+    with pytest.raises(RecordingError, match="is without Namespace: begin anew"):
+        Recorder.resume(tmp_path / "day.zst", (NODE, POD, NAMESPACE), time)
 
 
 _MESSAGES = st.lists(
@@ -185,7 +193,7 @@ def test_a_recording_that_was_cut_and_resumed_ends_with_what_there_is(
         least = ready if newest == 1 else len(content)
         path.write_bytes(content[: least + (len(content) - least) * permille // 1000])
         truth = dict(recorder.known["Pod"])
-        again = Recorder.resume(folder / "day.zst", time, part_bytes)
+        again = Recorder.resume(folder / "day.zst", (NODE, POD), time, part_bytes)
         for message in [Replaced(KIND, list(truth.values())), *later]:
             again.apply(message)
             again.flush()

@@ -92,7 +92,7 @@ def record(
             source = LiveSource(kubeconfig, kinds, annotation or ())
             messages, unreadable = source.listed()
             if resume:
-                recorder = Recorder.resume(target, time.time, part_bytes, keep)
+                recorder = Recorder.resume(target, kinds, time.time, part_bytes, keep)
             else:
                 header = header_of(kinds, time.time(), text, unreadable)
                 recorder = Recorder(target, header, time.time, part_bytes, keep)

@@ -102,17 +102,24 @@ class Recorder:
 
     @classmethod
     def resume(
-        cls, path: Path, now: Callable[[], float], part_bytes: int = 0, keep: int = 0
+        cls,
+        path: Path,
+        kinds: Iterable[Kind[object]],
+        now: Callable[[], float],
+        part_bytes: int = 0,
+        keep: int = 0,
     ) -> Recorder:
         """Go on with the recording whose first part is ``path``.
 
         Raises:
-            RecordingError: it is no recording, or damaged.
+            RecordingError: it is no recording, damaged, or has none of one of ``kinds``.
             OSError: it cannot be written.
         """
         newest = max(_parts(path), default=1)
         reader = RecordingReader(part_path(path, newest))
         known: Known = {kind.id: {} for kind in reader.header.kinds}
+        if others := sorted({kind_id(kind) for kind in kinds} - known.keys()):
+            raise RecordingError(f"{reader.path}: is without {', '.join(others)}: begin anew")
         last, ready = reader.header.time, False
         for line in lines_of([reader]):
             last, ready = line.at, ready or line.type is Type.READY

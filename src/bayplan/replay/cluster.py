@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api.kinds import POD, Kind
+from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod, PodStatus, WirePod
 from bayplan.api.scheduling import KubernetesPodGroup
@@ -231,7 +231,7 @@ class ReplayedCluster:
     def _hide(self, kind: Kind[Any], meta: Meta) -> None:
         key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
         cache = self.core.world.cache
-        known = cache.node(key) if kind.name == "Node" else cache.objects.get(kind, key)
+        known = cache.node(key) if kind is NODE else cache.objects.get(kind, key)
         if known is not None:
             self._server.hide(kind, known)
 
