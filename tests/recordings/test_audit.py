@@ -110,6 +110,17 @@ def test_request_response_has_the_life_of_a_pod(tmp_path: Path) -> None:
     assert lines[3]["at"] == lines[1]["at"] + 2
 
 
+def test_a_pod_without_a_grace_period_is_gone_at_once(tmp_path: Path) -> None:
+    when = "2026-01-01T00:00:02Z"
+    gone = _pod("p", deletionTimestamp=when, deletionGracePeriodSeconds=0)
+    lines, _ = _recorded(
+        tmp_path,
+        _entry(1, "create", "pods", "p", responseObject=_pod("p")),
+        _entry(2, "delete", "pods", "p", responseObject=gone),
+    )
+    assert _summary(lines)[1:] == [("ADDED", "p", ""), ("DELETED", "p", "")]
+
+
 def test_metadata_has_when_a_pod_was_bound_and_by_whom(tmp_path: Path) -> None:
     lines, said = _recorded(tmp_path, _entry(1, "create", "pods", "p"), _binding(2, "p"))
     assert _summary(lines) == [("READY", "", ""), ("BOUND", "p", "")]

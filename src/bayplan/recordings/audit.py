@@ -179,14 +179,15 @@ class AuditReader:
         key: str,
         stripped: Kind[Stripped],
     ) -> None:
-        """Gone at once; but a Pod on a node is terminating until a kubelet deletes with grace 0."""
+        """Gone at once; but with a grace period a Pod is terminating until a kubelet deletes it."""
         known = recorder.known[kind].get(key)
         if known is None:
             return
         options = _decode_fields(event.request_object) if event.request_object else {}
         answer = _decode_fields(event.response_object) if event.response_object else {}
-        goes_on = answer.get("metadata", {}).get("deletionTimestamp")
-        if event.object_ref.name and goes_on and options.get("gracePeriodSeconds") != 0:
+        meta = answer.get("metadata", {})
+        at_once = 0 in (options.get("gracePeriodSeconds"), meta.get("deletionGracePeriodSeconds"))
+        if event.object_ref.name and meta.get("deletionTimestamp") and not at_once:
             recorder.set(kind, stripped.decode(event.response_object))
         else:
             recorder.remove(kind, known)
