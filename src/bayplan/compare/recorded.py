@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from bayplan.api.kinds import POD, Kind
 from bayplan.api.pod import Pod, decode_pod
 from bayplan.app.assembly import Ports, build
@@ -20,7 +18,7 @@ from bayplan.inbox.messages import Changed, Removed, WatchMessage
 from bayplan.measures import measures_of
 from bayplan.recordings.file import lines_of
 from bayplan.recordings.lines import Line, Type, by_id
-from bayplan.recordings.recorder import Meta
+from bayplan.recordings.recorder import meta_of
 from bayplan.replay.run import Recording
 from bayplan.replay.surroundings import Clock
 from bayplan.shadow.follows import Follows, judging
@@ -32,13 +30,6 @@ from bayplan.simulation.name_order import NameOrder
 REMEMBERED = 1_000
 """Verdicts that are kept."""
 MINUTE = 60.0
-
-
-class _Named(msgspec.Struct):
-    metadata: Meta
-
-
-_decode_named = msgspec.json.Decoder(_Named).decode
 
 
 class _Followed:
@@ -114,7 +105,7 @@ class _Followed:
         if line.type in (Type.GAP, Type.BOUND):
             return None
         if line.type is Type.DELETED:
-            uid = _decode_named(line.object).metadata.uid
+            uid = meta_of(line.object).uid
             gone = self._objects.pop((line.kind, uid), None)
             return None if gone is None else Removed(kind, gone)
         obj = decode_pod(line.object) if kind is POD else kind.decode(line.object)

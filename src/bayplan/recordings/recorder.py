@@ -51,6 +51,11 @@ class _Named(msgspec.Struct, frozen=True):
 _decode_named = msgspec.json.Decoder(_Named).decode
 
 
+def meta_of(body: bytes | msgspec.Raw) -> Meta:
+    """What the object with this JSON is called."""
+    return _decode_named(body).metadata
+
+
 def header_of(
     kinds: Iterable[Kind[object]],
     time: float,
@@ -201,7 +206,7 @@ class Recorder:
 
     def _drop(self, kind: str, obj: Stripped) -> None:
         del self.known[kind][obj.key]
-        meta = _decode_named(obj.body).metadata
+        meta = meta_of(obj.body)
         if self._ready:
             self._write(Type.DELETED, kind, encode(_Named(meta)))
 
@@ -235,7 +240,7 @@ def take(known: Known, line: Line) -> None:
     if line.type in (Type.READY, Type.GAP, Type.BOUND):
         return
     body = bytes(line.object)
-    meta = _decode_named(body).metadata
+    meta = meta_of(body)
     key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
     if line.type is Type.DELETED:
         known[line.kind].pop(key, None)

@@ -33,7 +33,7 @@ from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Changed, Removed, WatchMessage
 from bayplan.measures import measures_of
 from bayplan.recordings.lines import Line, Type, by_id
-from bayplan.recordings.recorder import Meta
+from bayplan.recordings.recorder import Meta, meta_of
 from bayplan.replay.api_server import VirtualApiServer
 from bayplan.replay.lives import Lives
 from bayplan.replay.outcome import Sample
@@ -45,13 +45,6 @@ from bayplan.telemetry.instrument import Instrument
 CHORES = 5.0
 """Seconds between two looks at what plugins do from time to time, while Pods wait."""
 _decode_pod = msgspec.json.Decoder(WirePod).decode
-
-
-class _Named(msgspec.Struct):
-    metadata: Meta
-
-
-_decode_named = msgspec.json.Decoder(_Named).decode
 
 
 @dataclass(slots=True)
@@ -226,7 +219,7 @@ class ReplayedCluster:
         elif line.type is not Type.DELETED:
             self._server.show(kind, bytes(line.object))
         else:
-            self._hide(kind, _decode_named(line.object).metadata)
+            self._hide(kind, meta_of(line.object))
 
     def _hide(self, kind: Kind[Any], meta: Meta) -> None:
         key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
@@ -237,7 +230,7 @@ class ReplayedCluster:
 
     def _apply_pod(self, line: Line) -> None:
         if line.type is Type.DELETED:
-            meta = _decode_named(line.object).metadata
+            meta = meta_of(line.object)
             if meta.uid not in self._mine:
                 self._drop_other(meta.uid)
             elif meta.uid not in self._lives.runs:
