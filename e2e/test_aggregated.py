@@ -181,6 +181,29 @@ def test_three_users_ask_through_the_api_server(
             assert "cpu" not in run.stdout + run.stderr
 
 
+def test_the_commands_ask_through_it_by_themselves(
+    cluster: Cluster, pods: str, users: dict[str, Path]
+) -> None:
+    """Who may neither read the Lease nor forward a port asks all the same."""
+    del pods
+
+    def bayplan(*arguments: str, user: str = READER) -> str:
+        command = [sys.executable, "-m", "bayplan", *arguments, f"--kubeconfig={users[user]}"]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stderr
+        assert user != READER or not any(name in run.stdout for name in (NODE, FOREIGN, HOST))
+        return run.stdout
+
+    where = ("-n", cluster.namespace)
+    assert "2 cpu free of the 3 that it needs" in bayplan("why", BIG, *where)
+    assert f"{cluster.namespace}/{BIG}" in bayplan("why", *where)
+    assert "the scheduler leads" in bayplan("status", *where)
+    assert NODE in bayplan("explain", "pod", BIG, *where, "-o", "json", user="admin")
+    job = cluster.plane.folder / "plan.json"
+    job.write_text(json.dumps(pod("planned", NAME, cpu="1") | {"apiVersion": "v1", "kind": "Pod"}))
+    assert "All 1 Pods can be placed now" in bayplan("plan", "-f", str(job), *where)
+
+
 def test_a_right_to_the_resource_alone_leads_to_nothing(
     cluster: Cluster, pods: str, users: dict[str, Path]
 ) -> None:

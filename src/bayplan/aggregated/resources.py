@@ -24,6 +24,8 @@ from bayplan.server.pages import Attributes
 GROUP, VERSION = "view.bayplan.dev", "v1alpha1"
 PREFIX = f"/apis/{GROUP}/{VERSION}"
 EXPLANATION, SCHEDULERS, LEADER, PLAN = "explanation", "schedulers", "leader", "plan"
+WHOLE = "verdict"
+"""The parameter of `EXPLANATION`, as of the page."""
 GROUPS = {
     "podgroups": "",
     "jobs": f"{JOB.name}/",
@@ -107,6 +109,7 @@ def path_of(page: str) -> str:
     """Where the API has a page of the port: the inverse of `question`."""
     parts = urlsplit(page)
     query = dict(parse_qsl(parts.query))
+    more = f"?{urlencode({WHOLE: query[WHOLE]})}" if WHOLE in query else ""
     where = f"/namespaces/{_quoted(query['namespace'])}" if "namespace" in query else ""
     if parts.path != "/why":
         return f"{PREFIX}{where}/{SCHEDULERS}/{LEADER}{parts.path}"
@@ -114,7 +117,7 @@ def path_of(page: str) -> str:
     if group := query.get("group"):
         before, _, name = group.rpartition("/")
         plural = next(plural for plural, kind in GROUPS.items() if kind.rstrip("/") == before)
-    return f"{PREFIX}{where}/{plural}/{_quoted(name)}/{EXPLANATION}"
+    return f"{PREFIX}{where}/{plural}/{_quoted(name)}/{EXPLANATION}{more}"
 
 
 def _quoted(part: str) -> str:

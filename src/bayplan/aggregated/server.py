@@ -11,12 +11,13 @@ import gzip
 import signal
 import threading
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 import structlog
 
 from bayplan.aggregated.discovery import documents
-from bayplan.aggregated.resources import Question, question
+from bayplan.aggregated.resources import EXPLANATION, WHOLE, Question, question
 from bayplan.aggregated.scheduler import Scheduler, is_older
 from bayplan.client.errors import ApiError
 from bayplan.client.http import Http
@@ -79,12 +80,15 @@ class Api:
         body = request.body if asked.method == "POST" else None
         if body is not None and not body.startswith(GZIP):
             body = gzip.compress(body, mtime=0)
+        page = asked.page
+        if WHOLE in request.query and asked.wanted.subresource == EXPLANATION:
+            page += f"&{urlencode({WHOLE: request.query[WHOLE]})}"
         try:
-            answer = self._scheduler.ask(asked.method, asked.page, body, request.user)
+            answer = self._scheduler.ask(asked.method, page, body, request.user)
         except ApiError as error:
             if is_older(error, asked.page):
-                page = asked.page.partition("?")[0]
-                return status(503, f"the scheduler is older than this API: it has no page {page}")
+                name = page.partition("?")[0]
+                return status(503, f"the scheduler is older than this API: it has no page {name}")
             if error.status in _REASONS:
                 return status(error.status, str(error))
             return status(503, f"the scheduler cannot be asked: {error}")

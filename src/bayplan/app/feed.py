@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bayplan.api.kinds import CORE_KINDS
 from bayplan.client.connection import Connection
+from bayplan.client.kubeconfig import Where
 from bayplan.inbox.inbox import Inbox
 from bayplan.informers.factory import Informers
 from bayplan.telemetry.instrument import Instrument, Instruments
@@ -28,7 +29,7 @@ class Feed:
         KubeconfigError: there are no usable credentials.
     """
 
-    def __init__(self, kubeconfig: str | None, instrument: Instrument | None = None) -> None:
+    def __init__(self, kubeconfig: Where, instrument: Instrument | None = None) -> None:
         self.metrics = Metrics()
         self.instrument: Instrument = (
             Instruments(self.metrics, instrument) if instrument else self.metrics

@@ -18,6 +18,7 @@ from bayplan.app.questions import Question
 from bayplan.attempt.selection import TieBreak
 from bayplan.client.errors import Forbidden, Unauthorized
 from bayplan.client.http import Http
+from bayplan.client.kubeconfig import Where
 from bayplan.config import EffectiveConfig
 from bayplan.engine.registry import Registry
 
@@ -50,7 +51,7 @@ class Follower:
         self,
         config: EffectiveConfig,
         registry: Registry,
-        kubeconfig: str | None,
+        kubeconfig: Where,
         tie_break: TieBreak,
     ) -> None:
         self.feed = Feed(kubeconfig)

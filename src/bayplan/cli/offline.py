@@ -92,7 +92,19 @@ class Form(StrEnum):
 FormOption = Annotated[
     Form, typer.Option("--output", "-o", help="How to print it; html: a page in one file.")
 ]
+
+
+class WideOutput(StrEnum):
+    """How to print what has more columns, too."""
+
+    TEXT = "text"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
+WideOutputOption = Annotated[WideOutput, typer.Option("--output", "-o", help="How to print it.")]
 
 
 def load(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 import msgspec
 import typer
@@ -67,7 +68,9 @@ def plan(
             ]
             http = asking.connect(server, lease, authority, where, insecure=insecure)
             body = gzip.compress(msgspec.json.encode(objects), mtime=0)
-            answer = msgspec.json.decode(http.post("/plan", body))
+            answer = msgspec.json.decode(
+                http.post(f"/plan?{urlencode({'namespace': namespace})}", body)
+            )
         except (ApiError, KubeconfigError, msgspec.DecodeError) as error:
             plugins.unusable(error)
     for line in notes.lines():

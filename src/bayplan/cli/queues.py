@@ -31,6 +31,7 @@ from bayplan.cache.queue_tree.past_use import PastUse
 from bayplan.cache.queue_tree.report import Amounts, QueueReport, percent, reports
 from bayplan.cli import live, offline, plugins
 from bayplan.cli.offline import Output
+from bayplan.client.kubeconfig import Kubeconfig
 from bayplan.config.args import FairShareArgs
 from bayplan.explain.queues import plain
 from bayplan.inbox.messages import Replaced
@@ -72,6 +73,7 @@ app = typer.Typer(add_completion=False)
 def queues(
     file: offline.FileOrClusterOption = None,
     kubeconfig: live.KubeconfigOption = None,
+    context: live.ContextOption = None,
     namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
     config: plugins.ConfigOption = None,
     output: offline.OutputOption = Output.TEXT,
@@ -86,7 +88,7 @@ def queues(
     args = FairShareArgs() if config is None else _args(config)
     with offline.reporting():
         cluster = load_cluster(file, None, namespace) if file else None
-        objects = _listed(kubeconfig) if cluster is None else cluster.objects
+        objects = _listed(Kubeconfig(kubeconfig, context)) if cluster is None else cluster.objects
     if cluster is not None:
         offline.print_notes(cluster)
     world = _world(objects)
@@ -109,7 +111,7 @@ def queues(
         offline.end(cluster, [])
 
 
-def _listed(kubeconfig: str | None) -> Mapping[Kind[Any], list[Any]]:
+def _listed(kubeconfig: Kubeconfig) -> Mapping[Kind[Any], list[Any]]:
     objects: dict[Kind[Any], list[Any]] = {kind: [] for kind in KINDS}
     for kind, data in live.objects(kubeconfig, KINDS):
         objects[kind].append(kind.decode(data))

@@ -6,7 +6,6 @@ The answer is the scheduler's own (`bayplan.app.status`), read with the user's c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -16,21 +15,15 @@ from rich.console import Console
 from rich.table import Table
 
 from bayplan.cli import asking, live, offline, plugins
-from bayplan.client.errors import ApiError
-from bayplan.client.kubeconfig import KubeconfigError
+from bayplan.cli.offline import WideOutput
+from bayplan.client import kubeconfig as credentials
+from bayplan.client.errors import ApiError, Forbidden
+from bayplan.client.http import Http
+from bayplan.client.kubeconfig import Kubeconfig, KubeconfigError
 
 UNWELL = 1
 """Exit code: nobody leads, or what was asked is not ready, is stuck or has unused files."""
 WIDTH = 80
-
-
-class Output(StrEnum):
-    """How to print."""
-
-    TEXT = "text"
-    WIDE = "wide"
-    JSON = "json"
-    YAML = "yaml"
 
 
 app = typer.Typer(add_completion=False)
@@ -42,37 +35,53 @@ def status(
     namespace: Annotated[
         str,
         typer.Option(
-            "--namespace", "-n", help="For who may not list all Pods: whose names are shown."
+            "--namespace",
+            "-n",
+            help="For who may not list all Pods: whose names are shown; default: that of the "
+            "kubeconfig's context.",
         ),
     ] = "",
     lease: asking.LeaseOption = asking.LEASE,
     authority: asking.AuthorityOption = None,
     insecure: asking.InsecureOption = False,
     kubeconfig: live.KubeconfigOption = None,
-    output: Annotated[
-        Output, typer.Option("--output", "-o", help="How to print it.")
-    ] = Output.TEXT,
+    context: live.ContextOption = None,
+    output: offline.WideOutputOption = WideOutput.TEXT,
 ) -> None:
     """Say who leads, whether it is well, what waits the longest and what is under way.
 
     Exit code 0: somebody leads and nothing is wrong. 1: else. 2: it cannot
     be asked.
     """
-    query = f"?{urlencode({'namespace': namespace})}" if namespace else ""
+    where = Kubeconfig(kubeconfig, context)
     try:
-        http = asking.connect(server, lease, authority, kubeconfig, insecure=insecure)
-        answer = msgspec.json.decode(http.get(f"/status{query}"))
+        http = asking.connect(server, lease, authority, where, insecure=insecure)
+        answer = _asked(http, namespace, credentials.namespace(where))
     except (ApiError, KubeconfigError, msgspec.DecodeError) as error:
         plugins.unusable(error)
-    if output in (Output.TEXT, Output.WIDE):
+    if output in (WideOutput.TEXT, WideOutput.WIDE):
         console = offline.console()
-        if output is Output.TEXT:
+        if output is WideOutput.TEXT:
             console.width = min(console.width, WIDTH)
-        _print(console, answer, wide=output is Output.WIDE)
+        _print(console, answer, wide=output is WideOutput.WIDE)
     else:
         offline.print_data(answer, offline.Output(output))
     if not _is_well(answer):
         raise typer.Exit(UNWELL)
+
+
+def _asked(http: Http, namespace: str, own: str) -> dict[str, Any]:
+    """Of the whole cluster, or else of a namespace."""
+    try:
+        data = http.get(
+            f"/status?{urlencode({'namespace': namespace})}" if namespace else "/status"
+        )
+    except Forbidden:
+        if namespace:
+            raise
+        return _asked(http, own, own)
+    answer: dict[str, Any] = msgspec.json.decode(data)
+    return answer
 
 
 def _is_well(answer: dict[str, Any]) -> bool:

@@ -27,7 +27,7 @@ from bayplan.cli.simulate import evicted_for, loss_sentence
 from bayplan.cli.view_text import print_bays
 from bayplan.client.errors import ApiError, Forbidden
 from bayplan.client.http import Http
-from bayplan.client.kubeconfig import KubeconfigError
+from bayplan.client.kubeconfig import Kubeconfig, KubeconfigError
 from bayplan.config import ConfigError
 from bayplan.profiles import OneForAll
 from bayplan.simulation import ClusterFileError, LoadedCluster
@@ -71,6 +71,7 @@ def view(
     authority: asking.AuthorityOption = None,
     insecure: asking.InsecureOption = False,
     kubeconfig: live.KubeconfigOption = None,
+    context: live.ContextOption = None,
     config: plugins.ConfigOption = None,
     plugin_dir: plugins.PluginDirOption = None,
     feature_gates: plugins.FeatureGatesOption = None,
@@ -100,13 +101,14 @@ def view(
             plugins.unusable(f"--address {address} is no loopback address: others could look")
     loses: Loses | None = None
     judged_here = server is None and any((file, config, output))
-    parts = server, lease, authority, kubeconfig
+    where = Kubeconfig(kubeconfig, context)
+    parts = server, lease, authority, where
     scheduler = None if judged_here else _scheduler(*parts, insecure=insecure)
     board: Followed
     with offline.reporting():
         if file or output is not None:
             load = partial(
-                offline.load, file, config, plugin_dir, namespace, None, feature_gates, kubeconfig
+                offline.load, file, config, plugin_dir, namespace, None, feature_gates, where
             )
             cluster, core = load()
             if file and STDIN not in file:
@@ -121,7 +123,7 @@ def view(
             sources = Sources(
                 config, tuple(plugin_dir or ()), feature_gates=tuple(feature_gates or ())
             )
-            board, source = _followed(sources, kubeconfig, level, scheduler, namespace)
+            board, source = _followed(sources, where, level, scheduler, namespace)
     if scheduler is not None:
         why: SaysWhy = scheduler.why
         source += "; the scheduler says why"
@@ -178,7 +180,7 @@ def _alone() -> Any:
 
 def _followed(
     sources: Sources,
-    kubeconfig: str | None,
+    kubeconfig: Kubeconfig,
     level: list[str],
     scheduler: _Scheduler | None,
     namespace: str,
@@ -215,7 +217,7 @@ def _scheduler(
     server: str | None,
     lease: str,
     authority: Path | None,
-    kubeconfig: str | None,
+    kubeconfig: Kubeconfig,
     *,
     insecure: bool,
 ) -> _Scheduler | None:

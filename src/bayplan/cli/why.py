@@ -7,6 +7,8 @@ is read from the scheduler's port with the credentials of the user's kubeconfig.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -17,14 +19,21 @@ from rich.padding import Padding
 from rich.table import Table
 
 from bayplan.api import quantity
-from bayplan.cli import asking, live, offline, plugins
-from bayplan.cli.offline import Output
+from bayplan.cli import asking, completion, explain_live, live, offline, plugins
+from bayplan.cli.asking import Scheduler, Subject
+from bayplan.cli.offline import WideOutput
 from bayplan.client import kubeconfig as credentials
+from bayplan.client.connection import Connection
 from bayplan.client.errors import ApiError, NotFound
+from bayplan.client.http import Http
 from bayplan.client.kubeconfig import Kubeconfig, KubeconfigError
 
 UNKNOWN = 1
-"""Exit code: the scheduler has never seen the Pod."""
+"""Exit code: the scheduler has never seen the Pod; or no Pod waits."""
+MOST = 100
+"""Pods that wait and are asked about."""
+SHOWN = 3
+"""Names of nodes in a row."""
 
 app = typer.Typer(add_completion=False)
 
@@ -32,13 +41,15 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def why(
     subject: Annotated[
-        str,
+        str | None,
         typer.Argument(
             help="A Pod: NAME, pod/NAME or NAMESPACE/NAME. A group: podgroup/NAME; of one without "
-            "a PodGroup: job/NAME, jobset/NAME, leaderworkerset/NAME-INDEX.",
-            metavar="POD|KIND/NAME",
+            "a PodGroup: job/NAME, jobset/NAME, leaderworkerset/NAME-INDEX. Without one: a line "
+            "for each Pod that waits.",
+            metavar="[POD|KIND/NAME]",
+            autocompletion=completion.subjects,
         ),
-    ],
+    ] = None,
     server: asking.ServerOption = None,
     namespace: live.OurNamespaceOption = None,
     lease: asking.LeaseOption = asking.LEASE,
@@ -46,28 +57,76 @@ def why(
     insecure: asking.InsecureOption = False,
     kubeconfig: live.KubeconfigOption = None,
     context: live.ContextOption = None,
-    output: offline.OutputOption = Output.TEXT,
+    selector: Annotated[
+        str, typer.Option("--selector", "-l", help="Of Pods that wait, those with these labels.")
+    ] = "",
+    everywhere: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="Pods that wait in all namespaces.")
+    ] = False,
+    output: offline.WideOutputOption = WideOutput.TEXT,
 ) -> None:
     """Say why a Pod or a group waits, or what became of the Pod, as the running scheduler knows."""
+    if subject is not None and (selector or everywhere):
+        raise typer.BadParameter("a Pod or group, or -l and -A: not both")
     where = Kubeconfig(kubeconfig, context)
-    about = asking.subject(subject, namespace or credentials.namespace(where))
-    kind = "group" if about.is_group else "pod"
-    path = f"/why?{urlencode({'namespace': about.namespace, kind: about.name})}"
+    ours = namespace or credentials.namespace(where)
     try:
-        http = asking.connect(server, lease, authority, where, insecure=insecure)
-        answer = msgspec.json.decode(http.get(path))
+        scheduler = asking.connect(server, lease, authority, where, insecure=insecure)
+        if subject is None:
+            api_server = Http(Connection.load(where))
+            subjects = explain_live.pending(api_server, "" if everywhere else ours, selector)
+            _several(scheduler, (one for one, _ in subjects), output)
+            return
+        answer = _asked(scheduler, asking.subject(subject, ours))
     except NotFound as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(UNKNOWN) from None
     except (ApiError, KubeconfigError, msgspec.DecodeError) as error:
         plugins.unusable(error)
-    if output is Output.TEXT:
-        _print(offline.console(), answer)
+    if output in (WideOutput.TEXT, WideOutput.WIDE):
+        _print(offline.console(), answer, None if output is WideOutput.WIDE else SHOWN)
     else:
-        offline.print_data(answer, output)
+        offline.print_data(answer, offline.Output(output))
 
 
-def _print(console: Console, answer: dict[str, Any]) -> None:
+def _asked(scheduler: Scheduler, about: Subject) -> dict[str, Any]:
+    kind = "group" if about.is_group else "pod"
+    query = {"namespace": about.namespace, kind: about.name}
+    answer: dict[str, Any] = msgspec.json.decode(scheduler.get(f"/why?{urlencode(query)}"))
+    return answer
+
+
+def _several(scheduler: Scheduler, subjects: Iterator[Subject], output: WideOutput) -> None:
+    """Each Pod that waits, as a row or as data, without Pods gone meanwhile."""
+    answers = []
+    for about in islice(subjects, MOST):
+        with suppress(NotFound):
+            answers.append(_asked(scheduler, about))
+    if next(subjects, None) is not None:
+        typer.echo(f"there are more: only {MOST} were asked about", err=True)
+    if output not in (WideOutput.TEXT, WideOutput.WIDE):
+        offline.print_data(answers, offline.Output(output))
+    elif answers:
+        offline.console().print(_rows(answers, wide=output is WideOutput.WIDE))
+    else:
+        typer.echo("no Pod waits", err=True)
+    if not answers:
+        raise typer.Exit(UNKNOWN)
+
+
+def _rows(answers: list[dict[str, Any]], *, wide: bool) -> Table:
+    more = ("state", "attempts", "rejected by", "last attempt") if wide else ()
+    table = _table("pod", *more, "why")
+    table.columns[0].no_wrap = True
+    for answer in answers:
+        queue, last = answer.get("queue", {}), answer.get("last", {})
+        rejectors = ", ".join(queue.get("rejectedBy", ()))
+        cells = (answer["state"], str(queue.get("attempts", "")), rejectors, last.get("time", ""))
+        table.add_row(answer["pod"], *cells[: len(more)], answer["sentence"])
+    return table
+
+
+def _print(console: Console, answer: dict[str, Any], shown: int | None) -> None:
     console.print(answer["sentence"], style="bold")
     for line in lines(answer):
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
@@ -75,8 +134,8 @@ def _print(console: Console, answer: dict[str, Any]) -> None:
     if answer["kind"] == "GroupAnswer":
         tables = [_plan(now)]
     else:
-        tables = [_rejected(now, "rejected", "rejected by"), _best(now)]
-        tables += [_rejected(now, "single", "only rejected by"), _almost(now)]
+        tables = [_rejected(now, "rejected", "rejected by", shown), _best(now)]
+        tables += [_rejected(now, "single", "only rejected by", shown), _almost(now)]
         tables.append(_tenant(answer.get("tenant", {})))
     for table in tables:
         if table.row_count:
@@ -123,10 +182,10 @@ def _plan(now: dict[str, Any]) -> Table:
     return table
 
 
-def _rejected(now: dict[str, Any], part: str, title: str) -> Table:
+def _rejected(now: dict[str, Any], part: str, title: str, shown: int | None) -> Table:
     table = _table("nodes", title, "because", "such as")
     for one in now.get(part, ()):
-        some = ", ".join(one.get("some", ())[:3])
+        some = ", ".join(one.get("some", ())[:shown])
         table.add_row(str(one["nodes"]), one["plugin"], ", ".join(one["reasons"]), some)
     return table
 
