@@ -14,6 +14,7 @@ from tests.scripted import scripted
 
 from bayplan.api.kinds import NODE
 from bayplan.app.exposition import (
+    expose_blind_pods,
     expose_client,
     expose_election,
     expose_features,
@@ -68,6 +69,7 @@ def test_every_polled_family_is_exposed_by_a_process_that_elects(server: FaultSe
     elector._lease = {"spec": {"holderIdentity": "somebody"}}
     expose_features(metrics, FeatureGates())
     expose_world(metrics, cluster.core.world, Pulse())
+    expose_blind_pods(metrics, cluster.core)
     expose_client(metrics, dispatcher, events, informers)
     expose_election(metrics, elector)
     expose_reloads(metrics, cast("Reloader", SimpleNamespace(counts={"success": 2}, failing=True)))

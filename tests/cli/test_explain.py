@@ -521,3 +521,14 @@ def test_text_in_brackets_is_shown_as_it_is(bayplan: Bayplan, tmp_path: Path) ->
         result = bayplan(mode, "-f", path)
         assert result.exit_code == 0, result.output
         assert "waiting for scheduling gates: [example.com/[/x]:boom:]" in result.stdout
+
+
+def test_of_files_it_is_said_why_no_node_is_added(bayplan: Bayplan, tmp_path: Path) -> None:
+    large = [{"name": "c", "resources": {"requests": {"cpu": "40"}}}]
+    gate = [{"name": "example.com/later"}]
+    pods = [pod("fits"), pod("large", containers=large), pod("gated", schedulingGates=gate)]
+    run = bayplan("explain", "-f", write(tmp_path, node("n1"), *pods), "--autoscaler")
+    fits, too_large, gated = run.stdout.splitlines()
+    assert fits == "default/fits: it fits on a node that is there"
+    assert "it needs 40 cpu, the largest has 4" in too_large
+    assert "it does not say Unschedulable" in gated

@@ -229,3 +229,91 @@ def test_without_a_scheduler_or_the_right_it_refuses_and_says_what_to_do(
     run = explain("p")
     assert run.exit_code == 2
     assert "bayplan why" in run.output
+
+
+EVENTS = "/api/v1/namespaces/default/events"
+STATUS = """
+nodeGroups:
+- name: pool-a
+  health: {cloudProviderTarget: 5, maxSize: 5}
+  scaleUp: {status: NoActivity}
+- name: pool-b
+  health: {cloudProviderTarget: 1, maxSize: 5}
+  scaleUp: {status: Backoff}
+"""
+
+
+def event(reason: str, at: str, message: str) -> dict[str, Any]:
+    return {"reason": reason, "lastTimestamp": at, "message": message}
+
+
+@pytest.mark.parametrize(
+    ("events", "number", "text"),
+    [
+        pytest.param(
+            [
+                event("TriggeredScaleUp", "2026-01-01T12:00:00Z", "pod triggered scale-up"),
+                event("NotTriggerScaleUp", "2026-01-01T12:05:00Z", "2 Insufficient cpu"),
+            ],
+            6,
+            "the autoscaler said at 2026-01-01T12:05:00Z: 2 Insufficient cpu",
+            id="refused",
+        ),
+        pytest.param(
+            [event("TriggeredScaleUp", "2026-01-01T12:00:00Z", "[{pool-a 1->2}]")],
+            7,
+            "a node was asked for at 2026-01-01T12:00:00Z: [{pool-a 1->2}]",
+            id="asked for",
+        ),
+        pytest.param(
+            [event("FailedScheduling", "2026-01-01T12:00:00Z", "no")],
+            8,
+            "cluster-autoscaler's status: pool-a has its largest size 5; pool-b is in backoff",
+            id="status",
+        ),
+    ],
+)
+def test_what_the_autoscaler_says_comes_after_what_the_scheduler_knows(
+    server: FaultServer, explain: Explain, events: list[Any], number: int, text: str
+) -> None:
+    cluster = small_cluster()
+    cluster.add(*(make_pod(f"full-{n}").req(cpu="2").node(n) for n in ("n1", "n2")))
+    cluster.add(make_pod("p").req(cpu="3"), make_pod("huge").req(cpu="9"))
+    cluster.run()
+    answers(server, cluster)
+    scheduler = server.script
+
+    def script(exchange: Exchange) -> None:
+        if exchange.bare_path == EVENTS:
+            assert "involvedObject.name=p" in exchange.query["fieldSelector"]
+            exchange.answer(200, {"items": events})
+        elif exchange.bare_path.endswith("/cluster-autoscaler-status"):
+            exchange.answer(200, {"data": {"status": STATUS}})
+        else:
+            scheduler(exchange)
+
+    server.script = script
+    assert explain("p", "--autoscaler").stdout.strip() == f"default/p: {text}"
+    (one,) = json.loads(explain("p", "--autoscaler", "-o", "json").stdout)
+    assert one["autoscaler"]["cause"] == number
+    assert "the largest has 4" in explain("huge", "--autoscaler").stdout
+
+
+def test_an_autoscaler_that_is_not_there_has_said_nothing(
+    server: FaultServer, explain: Explain
+) -> None:
+    cluster = small_cluster()
+    cluster.add(*(make_pod(f"full-{n}").req(cpu="2").node(n) for n in ("n1", "n2")))
+    cluster.add(make_pod("p").req(cpu="3"))
+    cluster.run()
+    answers(server, cluster)
+    scheduler = server.script
+
+    def script(exchange: Exchange) -> None:
+        if exchange.bare_path == "/why":
+            scheduler(exchange)
+        else:
+            exchange.error(403, "Forbidden", "no")
+
+    server.script = script
+    assert "nothing that is known stands against a new node" in explain("p", "--autoscaler").stdout

@@ -26,6 +26,7 @@ from bayplan.client.event_recorder import EventRecorder
 from bayplan.client.leader import LeaderElector
 from bayplan.client.request import Lane
 from bayplan.config.feature_gates import FeatureGates
+from bayplan.explain.autoscaler import unknown_filters
 from bayplan.informers.factory import Informers
 from bayplan.telemetry import polled
 from bayplan.telemetry.metrics import Metrics
@@ -50,6 +51,7 @@ def expose(
     expose_load(feed.metrics, load)
     expose_features(feed.metrics, gates)
     expose_world(feed.metrics, core.world, core.scheduler.pulse)
+    expose_blind_pods(feed.metrics, core)
     expose_client(feed.metrics, api.dispatcher, api.events, feed.informers)
     expose_reloads(feed.metrics, reloader)
     if leadership.elector is not None:
@@ -90,6 +92,18 @@ def expose_load(metrics: Metrics, load: LoadFeeds) -> None:
     metrics.poll(polled.LOAD_SAMPLES, by("samples"))
     metrics.poll(polled.LOAD_AGE, ages)
     metrics.poll(polled.LOAD_NODES, lambda: {(str(f.source),): f.nodes for f in load.all()})
+
+
+def expose_blind_pods(metrics: Metrics, core: Core) -> None:
+    """Pods rejected by plugins unknown to autoscalers."""
+
+    def values() -> dict[str, int]:
+        frameworks = core.profiles.frameworks.values()
+        unknown = frozenset[str]().union(*(unknown_filters(f.plugins) for f in frameworks))
+        counts = core.world.queue.rejected_by()
+        return {plugin: counts[plugin] for plugin in sorted(unknown & counts.keys())}
+
+    metrics.poll_by(polled.BLIND_PODS, values)
 
 
 def expose_world(metrics: Metrics, world: World, pulse: Pulse) -> None:

@@ -20,7 +20,7 @@ from bayplan.api.kinds import POD
 from bayplan.api.pod import Pod
 from bayplan.api.selectors import Predicate, SelectorError, parse
 from bayplan.app.assembly import Core
-from bayplan.cli import asking, explain_live, live, offline, plugins
+from bayplan.cli import asking, autoscaler_events, explain_live, live, offline, plugins
 from bayplan.cli.asking import Subject
 from bayplan.cli.explain_text import print_group, print_verdicts
 from bayplan.cli.offline import Form
@@ -29,6 +29,8 @@ from bayplan.client.connection import Connection
 from bayplan.client.errors import ApiError, Forbidden
 from bayplan.client.http import Http
 from bayplan.client.kubeconfig import Kubeconfig, KubeconfigError
+from bayplan.explain.autoscaler import autoscaler as cause_of
+from bayplan.explain.autoscaler import condition_reason
 from bayplan.explain.explanation import explain as explain_pod
 from bayplan.explain.group import GroupExplainer
 from bayplan.simulation import ClusterFileError, LoadedCluster
@@ -89,6 +91,10 @@ def explain(
     top: Annotated[
         int, typer.Option(min=1, help="As text: how many nodes to show with their scores.")
     ] = 5,
+    autoscaler: Annotated[
+        bool,
+        typer.Option("--autoscaler", help="Say only why no node is added for each Pod that waits."),
+    ] = False,
     server: asking.ServerOption = None,
     lease: asking.LeaseOption = asking.LEASE,
     authority: asking.AuthorityOption = None,
@@ -120,6 +126,15 @@ def explain(
                 subjects = [(about, "")]
             answers = [explain_live.verdict(scheduler, one) for one, _ in subjects]
             owners = {one.key: owner for one, owner in subjects}
+            if autoscaler:
+                api_server = Http(Connection.load(where))
+                causes = [
+                    {"pod": one.key, "autoscaler": _cause(api_server, one, answer)}
+                    for (one, _), answer in zip(subjects, answers, strict=True)
+                    if answer is not None
+                ]
+                _print_causes(causes, output)
+                return
         verdicts = [answer for answer in answers if answer is not None]
         if about is not None and not verdicts:
             typer.echo(f"the scheduler knows no {'group' if about.is_group else 'Pod'} {about.key}")
@@ -145,9 +160,54 @@ def explain(
                 details=not output.is_data,
             )
     offline.print_notes(cluster)
+    if autoscaler:
+        pods = {pod.key: pod for pod in cluster.pending}
+        causes = [
+            {"pod": verdict["pod"], "autoscaler": _judged_cause(core, pods, verdict)}
+            for verdict in verdicts
+            if "pod" in verdict
+        ]
+        _print_causes(causes, output)
+        offline.end(cluster, verdicts)
+        return
     owners = {pod.key: _owner(pod) for pod in cluster.pending}
     _print(verdicts, output, top, about, owners, sure=file is not None)
     offline.end(cluster, verdicts)
+
+
+NO_CAUSE = "nothing that is known stands against a new node"
+
+
+def _cause(api_server: Http, about: Subject, answer: Verdict) -> Verdict:
+    """Why no node is added: by the scheduler, else by what the autoscaler says."""
+    running = answer["running"]
+    if running.get("state") != "Pending":
+        return {"text": running["sentence"]}
+    if "best" in answer:
+        return {"text": "it fits on a node that is there"}
+    known: Verdict = running.get("autoscaler") or autoscaler_events.said(api_server, about)
+    return known or {"text": NO_CAUSE}
+
+
+def _judged_cause(core: Core, pods: dict[str, Pod], verdict: Verdict) -> Verdict:
+    """The same of files, which say nothing of autoscalers."""
+    if "best" in verdict:
+        return {"text": "it fits on a node that is there"}
+    pod = pods[verdict["pod"]]
+    reason = condition_reason(pod)
+    if not reason and "preEnqueue" not in verdict:
+        reason = "Unschedulable"  # that is what an attempt would write
+    framework = core.profiles[pod.spec.scheduler_name]
+    return cause_of(core.world, framework, pod, reason, names=True) or {"text": NO_CAUSE}
+
+
+def _print_causes(causes: list[Verdict], output: Form) -> None:
+    if output.is_data:
+        offline.print_data(causes, output)
+        return
+    with offline.printing(output, "bayplan explain --autoscaler") as console:
+        for one in causes:
+            console.print(f"{one['pod']}: {one['autoscaler']['text']}", soft_wrap=True)
 
 
 def _about(

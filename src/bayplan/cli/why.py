@@ -162,6 +162,8 @@ def lines(answer: dict[str, Any]) -> Iterator[str]:
         of = f" of {group['minimum']} needed" if "minimum" in group else ""
         name = "" if group is answer else f"group {group['name']}: "
         yield f"{name}{group['waiting']} wait, {group['placed']} placed{of}"
+    if cause := answer.get("autoscaler"):
+        yield f"no node is added for it: {cause['text']}"
     if change := answer.get("changed"):
         yield change
     now = answer.get("now", {})

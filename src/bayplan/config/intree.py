@@ -117,6 +117,7 @@ _DEFAULT = (
     _known("PodGroupPodsCount", Point.PLACEMENT_SCORE, gate=TOPOLOGY_AWARE, weight=1),
 )
 """Those of the default multiPoint set, in its order; one with a gate only where that is on."""
+KUBERNETES_DEFAULT = frozenset(plugin.name for plugin in _DEFAULT)
 _OPTIONAL = (
     _known(
         "Coscheduling",

@@ -250,6 +250,14 @@ class NodeSearch:
         self.what_if.run_filters(diagnosis.state, pod, self._nodes, alone)
         return alone.groups()
 
+    def fitting_without(self, diagnosis: Diagnosis, pod: Pod, without: frozenset[str]) -> IntArray:
+        """Rows rejected by no Filter plugin, or only by plugins called ``without``."""
+        state, fits = diagnosis.state, diagnosis.nodes.exists & diagnosis.filtered
+        for stage in self._filters:
+            if stage.name not in without and stage.name not in state.skip_filter:
+                fits = fits & (stage.codes(state, pod, self._nodes, fits) == 0)
+        return np.flatnonzero(fits)
+
     def _explained(
         self, state: CycleState, pod: Pod, outcome: PreFilterOutcome
     ) -> Diagnosis | None:

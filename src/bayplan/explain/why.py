@@ -19,6 +19,7 @@ from bayplan.api.pod import Pod
 from bayplan.cache.requests import pod_requests
 from bayplan.decide.deciding import deciding
 from bayplan.engine.faults import PLUGIN_TIMEOUT
+from bayplan.explain.autoscaler import autoscaler, condition_reason
 from bayplan.explain.explanation import eviction, explain, gate_status
 from bayplan.explain.group import GroupExplainer
 from bayplan.explain.judgement import NEAREST, changed, judgement, of_verdict
@@ -175,6 +176,13 @@ class Why:
             answer["now"] = {"heldBy": PLUGIN_TIMEOUT, "message": queued.gating_reason}
             return answer
         answer |= self._judged(pod, in_group="group" in answer)
+        framework = self._profiles[pod.spec.scheduler_name]
+        if "fitting" not in answer.get("now", {}):
+            record = self._records.of(pod.uid)
+            reason = condition_reason(pod) or (record.reason if record is not None else "")
+            answer["autoscaler"] = autoscaler(
+                self._world, framework, pod, reason, names=self._names
+            )
         if entry is not None and "group" in answer and len(entry.members) <= MOST_PLANNED:
             planned = self._groups.of_pod(pod)
             if self._whole:

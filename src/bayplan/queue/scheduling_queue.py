@@ -768,6 +768,10 @@ class SchedulingQueue:
         """The metric scheduler_inflight_events by its label ``event``; any thread may ask."""
         return self._states.in_flight.event_counts()
 
+    def rejected_by(self) -> dict[str, int]:
+        """How many unschedulable Pods each plugin has rejected; any thread may ask."""
+        return self._states.unschedulable.counts()
+
     def gated_by(self) -> dict[str, int]:
         """How many Pods each PreEnqueue plugin holds; any thread may ask."""
         return self._states.gated.counts()

@@ -80,9 +80,13 @@ class UnschedulablePods:
     def counts(self) -> dict[str, int]:
         """How many Pods wait for each plugin, over all profiles; any thread may ask."""
         counts: Counter[str] = Counter()
+        found: dict[str, set[str]] = {}
         for key, pods in self._by_key.copy().items():
             if len(key) == 2:
                 counts[key[1]] += len(pods)
+            else:
+                found.setdefault(key[1], set()).update(list(pods))
+        counts.update({plugin: len(pods) for plugin, pods in found.items()})
         return dict(counts)
 
     def __len__(self) -> int:

@@ -71,6 +71,11 @@ PERMIT_WAITING = Polled(
     "bayplan_permit_waiting_pods", "Pods that wait in Permit, by the plugins they wait for.",
     ("plugin",),
 )  # fmt: skip
+BLIND_PODS = Polled(
+    "bayplan_autoscaler_blind_pods",
+    "Unschedulable Pods for which nodes were rejected by a plugin that autoscalers do not know.",
+    ("plugin",),
+)
 GATED_PODS = Polled(
     "bayplan_gated_pods", "Pods that a PreEnqueue plugin holds, by plugin.", ("plugin",)
 )
