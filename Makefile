@@ -46,7 +46,7 @@ $(READY): $(RUN_READY) requirements-dev.lock
 run: $(RUN_READY) ## run bayplan on a real control plane and watch it place Pods
 	$(BIN)/python -m e2e.demo
 
-test: lint types unit e2e ## everything below, in this order
+test: lint types unit e2e ## lint, types, unit and e2e, in this order: what continuous integration runs
 	@echo "== all tests passed"
 
 lint: $(READY) ## ruff, the contracts between the layers, first lines of docstrings
