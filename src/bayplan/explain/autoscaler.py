@@ -3,7 +3,7 @@
 The first of these causes that holds is named, of docs/autoscalers.md:
 
 1. The Pod does not say that it lacks room: gated, gathering, at a limit, or not tried yet.
-2. It is nominated to a node, where others leave for it.
+2. It is nominated to a node, where Pods leave for it.
 3. Its priority is below that for which nodes are added.
 4. Some nodes fail only by filters that autoscalers do not know.
 5. No node of any pool would fit, even if it were empty.
@@ -58,7 +58,7 @@ def autoscaler(world: World, framework: Framework, pod: Pod, reason: str, *, nam
     nominated = world.nominator.nominated_node(pod.uid) or pod.status.nominated_node_name
     if nominated:
         where = nominated if names else "a node"
-        return _cause(2, f"it is nominated to {where}, where others leave for it")
+        return _cause(2, f"it is nominated to {where}, where Pods leave for it")
     if pod.priority < EXPENDABLE:
         return _cause(3, f"its priority {pod.priority} is below {EXPENDABLE}: it is expendable")
     try:
