@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from tests.client.fault_server import FaultServer
 
+from bayplan.api.pod import Pod
 from bayplan.app import rival
 from bayplan.client.http import Http
 from bayplan.config import parse_config
 from bayplan.engine.registry import Registry
+from bayplan.testing import make_pod
 
 NOW = datetime(2026, 1, 1, 0, 0, 10, tzinfo=UTC)
 CONFIG = """
@@ -65,3 +67,32 @@ def test_a_live_holder_of_its_lease_is_warned_of(
 def test_who_may_not_read_the_lease_is_not_warned(server: FaultServer) -> None:
     server.script = lambda exchange: exchange.error(403, "Forbidden")
     assert not rival.warn(Http(server.connection()), NOW)
+
+
+def replica(name: str, namespace: str, app: str) -> Pod:
+    labels = {"app.kubernetes.io/name": "bayplan", "app": app}
+    builder = make_pod(name).namespace(namespace).node("n1")
+    for key, value in labels.items():
+        builder = builder.label(key, value)
+    return builder.obj()
+
+
+@pytest.mark.parametrize(
+    ("others", "warned"),
+    [
+        pytest.param([replica("b", "kube-system", "bayplan")], [], id="a replica"),
+        pytest.param([replica("b", "blue", "bayplan")], ["blue/bayplan"], id="other namespace"),
+        pytest.param(
+            [replica("b", "kube-system", "second")], ["kube-system/second"], id="second release"
+        ),
+        pytest.param([replica("c", "other", "bayplan-controllers")], [], id="controllers"),
+        pytest.param([make_pod("web").obj()], [], id="no bayplan"),
+    ],
+)
+def test_another_installation_is_warned_of(others: list[Pod], warned: list[str]) -> None:
+    pods = [replica("a", "kube-system", "bayplan"), *others]
+    assert rival.warn_of_releases(pods, "a") == warned
+
+
+def test_outside_of_pods_nothing_is_said_of_installations() -> None:
+    assert rival.warn_of_releases([replica("a", "kube-system", "bayplan")], "a-laptop") == []

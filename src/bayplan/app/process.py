@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -159,6 +160,7 @@ class Process:
             self._scheduler.take_in(wait=True)
         self._scheduler.take_in(wait=False)
         log.info("Caches are filled", **self._core.world.cache.counts())
+        rival.warn_of_releases(self._core.world.handlers.pods.values(), socket.gethostname())
 
     def _collect_garbage(self) -> None:
         """From now on, and without the code: it was loaded with the collector paused."""

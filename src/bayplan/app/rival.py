@@ -1,4 +1,4 @@
-"""Warns when kube-scheduler runs and a profile would schedule the same Pods.
+"""Warns of others that may schedule the same Pods: kube-scheduler, or another bayplan.
 
 Two schedulers with the same schedulerName schedule the same Pods. Only leader election on the same
 Lease prevents that.
@@ -6,11 +6,13 @@ Lease prevents that.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 import structlog
 
+from bayplan.api.pod import Pod
 from bayplan.client.errors import ApiError
 from bayplan.client.http import Http
 from bayplan.client.leader import LeaseLock
@@ -19,6 +21,9 @@ from bayplan.config import EffectiveConfig
 log = structlog.get_logger("rival")
 
 NAME = "default-scheduler"
+OTHER_PARTS = ("bayplan-api", "bayplan-controllers")
+"""Label ``app`` of Deployments of bayplan that schedule nothing."""
+NAME_LABEL, BAYPLAN = "app.kubernetes.io/name", "bayplan"
 LOCK = LeaseLock("kube-scheduler", "kube-system")
 """The default Lease of kube-scheduler."""
 
@@ -42,6 +47,30 @@ def is_possible(config: EffectiveConfig) -> bool:
         and election.resource_namespace == LOCK.namespace
     )
     return not shares_lease and any(p.scheduler_name == NAME for p in config.profiles)
+
+
+def warn_of_releases(pods: Iterable[Pod], host: str) -> list[str]:
+    """Log a warning if Pods of another installation of bayplan run; which installations.
+
+    Replicas have the same namespace and label ``app``. Nothing is said where we run in no Pod.
+
+    Args:
+        pods: all that are known.
+        host: the name of the Pod that we run in, if it is one.
+    """
+    named = [pod for pod in pods if pod.labels.get(NAME_LABEL) == BAYPLAN and not pod.terminal]
+    ours = [pod for pod in named if pod.labels.get("app") not in OTHER_PARTS]
+    mine = {(pod.namespace, pod.labels.get("app")) for pod in ours if pod.name == host}
+    others = [pod for pod in ours if (pod.namespace, pod.labels.get("app")) not in mine]
+    found = sorted({f"{pod.namespace}/{pod.labels.get('app', '')}" for pod in others})
+    if not mine or not found:
+        return []
+    log.warning(
+        "Another bayplan is installed in this cluster: where it has a profile of the same "
+        "schedulerName, both bind the same Pods. Give each a schedulerName of its own",
+        installations=found,
+    )
+    return found
 
 
 def warn(http: Http, now: datetime | None = None) -> bool:
