@@ -19,11 +19,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from bayplan.client.connection import Connection
+from bayplan.client.errors import NotFound
 from bayplan.client.http import Http
 from e2e.cluster import SOON, Cluster, pod
 from e2e.devices import Devices, pod_using
@@ -135,10 +136,11 @@ class Load:
         return json.loads(self._http.post(self._pods, json.dumps(body).encode()))  # type: ignore[no-any-return]
 
     def decided(self, *pods: Json) -> None:
-        """Wait until each has a node, or has been refused one and waits for nothing."""
+        """Wait until each has a node, has been refused one and waits for nothing, or is evicted."""
         for one in pods:
             path = f"{self._pods}/{one['metadata']['name']}"
-            wait_until(lambda p=path: _is_decided(self.get(p)), SOON, path, 0.004)  # type: ignore[misc]
+            with suppress(NotFound):
+                wait_until(lambda p=path: _is_decided(self.get(p)), SOON, path, 0.004)  # type: ignore[misc]
 
     def get(self, path: str) -> Json:
         """An object."""

@@ -189,6 +189,18 @@ def test_a_pod_that_has_just_left_may_have_been_there_for_them() -> None:
     assert followed.verdict(one).excused is NotCompared.IN_FLIGHT
 
 
+def test_where_more_was_in_flight_than_is_tried_nothing_is_called_a_difference() -> None:
+    followed = Followed()
+    leavers = [pod(f"leaver{number}").node("n3") for number in range(8)]
+    one = pod("p")
+    followed.add(node("n1"), node("n2"), node("n3"), pod("there").node("n2"), *leavers)
+    followed.show(one)
+    followed.gone(*leavers)
+    followed.refuse(one, "0/3 nodes are available: 3 something.")
+    followed.follow()
+    assert followed.verdict(one).excused is NotCompared.NOT_CHECKED
+
+
 def test_no_order_is_tried_that_a_queue_cannot_have_had() -> None:
     followed = Followed(PACKING)
     followed.add(node("n1"), node("n2"), node("n3"))

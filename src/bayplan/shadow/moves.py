@@ -9,13 +9,14 @@ binding they did not know, but for their own decisions that were not bound yet. 
 priority that were never refused leave the queue in the order of their age (`Rank`).
 
 Which worlds, `others` says: first the order of a queue (priority, then age), then one move at a
-time, then all up to one. Not every subset: among twenty moves there are a million.
+time, then all up to one. Not every subset: among twenty moves there are a million. Where more is in
+question than is tried, it is not known whether there is a difference.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
@@ -98,35 +99,42 @@ class Other(NamedTuple):
     undone: tuple[Move, ...] = ()
     done: tuple[Move, ...] = ()
 
-    @property
-    def moves(self) -> tuple[Move, ...]:
-        """All of it."""
-        return self.undone + self.done
+
+def in_question(
+    before: Sequence[Move], after: Sequence[Move], rank: Rank
+) -> tuple[list[Move], list[Move]]:
+    """The moves that may have been decided the other way round with a Pod of this ``rank``."""
+    return (
+        [m for m in before if m.rank is None or not m.rank.is_surely_before(rank)],
+        [m for m in after if m.rank is None or not rank.is_surely_before(m.rank)],
+    )
 
 
-def others(before: Sequence[Move], after: Sequence[Move], rank: Rank) -> Iterator[Other]:
+def others(
+    before: Sequence[Move], after: Sequence[Move], rank: Rank, matters: Callable[[Move], bool]
+) -> Iterator[Other]:
     """The worlds in which a Pod of this ``rank`` may have been decided.
 
     Args:
-        before: what was seen before, the newest first.
-        after: what is seen after, the oldest first.
+        before: moves in question that were seen before, the newest first.
+        after: those that are seen after, the oldest first.
         rank: of the Pod.
+        matters: whether a move alone may make a difference.
     """
-    before = [m for m in before if m.rank is None or not m.rank.is_surely_before(rank)]
-    after = [m for m in after if m.rank is None or not rank.is_surely_before(m.rank)]
     by_rank = Other(
         tuple(m for m in before if m.came and m.rank is not None and m.rank > rank),
         tuple(m for m in after if m.came and m.rank is not None and m.rank < rank),
     )
     near, soon = before[:MOST], after[:MOST]
     every = [by_rank]
-    every += [Other(undone=(move,)) for move in near]
-    every += [Other(done=(move,)) for move in soon]
+    every += [Other(undone=(move,)) for move in list(filter(matters, before))[:MOST]]
+    every += [Other(done=(move,)) for move in list(filter(matters, after))[:MOST]]
     every += [Other(undone=tuple(near[:end])) for end in range(2, len(near) + 1)]
     every += [Other(done=tuple(soon[:end])) for end in range(2, len(soon) + 1)]
     seen: set[frozenset[tuple[str, bool]]] = {frozenset()}
     for other in every:
-        key = frozenset((move.pod.uid, move.came) for move in other.moves)
+        moves = other.undone + other.done
+        key = frozenset((move.pod.uid, move.came) for move in moves)
         if key not in seen:
             seen.add(key)
             yield other

@@ -37,7 +37,16 @@ from bayplan.inbox.messages import Changed, Removed, Replaced, WatchMessage
 from bayplan.profiles import Profiles
 from bayplan.shadow.follows import Follows
 from bayplan.shadow.judge import Judge, Judgement
-from bayplan.shadow.moves import SECONDS, Move, Moves, Other, Rank, imagined, others
+from bayplan.shadow.moves import (
+    MOST,
+    SECONDS,
+    Move,
+    Moves,
+    Rank,
+    imagined,
+    in_question,
+    others,
+)
 from bayplan.shadow.prior import KINDS, Prior, Written
 from bayplan.shadow.tally import Tally
 from bayplan.shadow.verdict import NotCompared, Theirs
@@ -325,25 +334,26 @@ class Shadow:
         age = self._ages.get(pod.uid, -1)
         before = [move for move in self._moves.latest() if move.number > age]
         after = list(islice(self._coming(pod), MOST_MOVES))
-        every = others(before, after, self._rank(pod))
-        that_matter = [other for other in every if self._matters(other, judgement)]
-        if that_matter and self._balance() <= 0:
+        rank, rows = self._rank(pod), judgement.rows
+        before, after = in_question(before, after, rank)
+
+        def matters(move: Move) -> bool:
+            return rows is None or self._world.cache.nodes.row(move.pod.node_name) in rows
+
+        most = max(sum(map(matters, before)), sum(map(matters, after)))
+        if not most:
+            return None
+        if self._balance() <= 0:
             return NotCompared.NOT_CHECKED
         began = time.perf_counter()
         try:
-            for other in that_matter:
+            for other in others(before, after, rank, matters):
                 with imagined(self._world.cache, other):
                     if self._judge.agrees(pod, theirs):
                         return NotCompared.IN_FLIGHT
         finally:
             self._saved -= time.perf_counter() - began
-        return None
-
-    def _matters(self, other: Other, judgement: Judgement) -> bool:
-        """Whether a move of another world is on a node of importance."""
-        rows = judgement.rows
-        row_of = self._world.cache.nodes.row
-        return rows is None or any(row_of(move.pod.node_name) in rows for move in other.moves)
+        return NotCompared.NOT_CHECKED if most > MOST else None
 
     def _coming(self, pod: Pod) -> Iterator[Move]:
         """Their bindings to come, but that of ``pod``, the next one first.

@@ -52,7 +52,7 @@ class NotCompared(StrEnum):
     IN_FLIGHT = "inFlight"
     """It would be the same had their decisions been in another order than their bindings."""
     NOT_CHECKED = "notChecked"
-    """There was no time to find out whether it is a matter of the order."""
+    """It was not found out whether it is a matter of the order: no time, or too much in flight."""
     BEHIND = "behind"
     """The shadow was too far behind."""
     NOT_WATCHED = "notWatched"
