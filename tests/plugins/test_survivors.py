@@ -86,6 +86,15 @@ def test_a_deployment_that_rolls_is_judged_by_its_own_number() -> None:
     assert by_zone(cluster, pods) == {"a": 2, "b": 2, "c": 2}
 
 
+def test_the_zone_that_the_api_server_writes_on_bound_pods_makes_no_other_workload() -> None:
+    cluster = cluster_with(nodes=zones("ab"))
+    there = [web(f"p{i}", size=4, keep=2).label(ZONE, "a").spec(nodeName="n-a") for i in range(2)]
+    pods = [web(f"q{i}", size=4, keep=2) for i in range(3)]
+    cluster.add(*there, *pods)
+    cluster.run()
+    assert by_zone(cluster, pods) == {"": 1, "b": 2}
+
+
 def test_a_pod_group_says_the_rule_for_all_its_pods() -> None:
     cluster = cluster_with("Coscheduling", nodes=zones("abcd"))
     cluster.add(pod_group("g", rule(keep=3), minMember=4))

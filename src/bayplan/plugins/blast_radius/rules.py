@@ -50,9 +50,11 @@ _OF_REVISIONS = frozenset(
         "controller-revision-hash",
         "pod-template-hash",
         "statefulset.kubernetes.io/pod-name",
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
     }
 )
-"""Labels in which Pods of one workload differ."""
+"""Labels in which Pods of one workload differ; the last two the API server adds at the binding."""
 
 Workload = str | frozenset[tuple[str, str]]
 """The key of a group, else labels; "" where there is neither."""
