@@ -12,7 +12,8 @@ are about, too, with sizes and names of its own. A case has
     running         Pods that run when it begins, the one that started first comes first
     waiting         Pods that wait, the oldest one first
     then            what changes after that, once nobody moves any more: more of all of these, and
-                    the Pods that ``ended`` and the nodes that are ``lost``
+                    the Pods that ``ended``, the nodes that are ``lost``; ``after`` so many seconds
+    args            of FairShare
     seconds         how long it is watched beyond that, for what only time brings about
     expect          the end; or a list of ends, any of which is right
     why             the rule by which it ends so
@@ -55,8 +56,9 @@ LONG = {"gpu": "nvidia.com/gpu"}
 BACKOFF = 11
 QUIET = 4
 """After so many backoffs in a row in which nobody moved, nobody will."""
-STEP = {"nodes", "queues", "budgets", "groups", "running", "waiting", "ended", "lost"}
-CASE = STEP | {"name", "source", "priorities", "then", "seconds", "expect", "why", "peer"}
+STEP = {"nodes", "queues", "budgets", "groups", "running", "waiting", "ended", "lost", "after"}
+CASE = STEP | {"name", "source", "priorities", "args", "then", "seconds"}
+CASE |= {"expect", "why", "peer"}
 POD_KEYS = {"name", "queue", "cpu", "memory", "gpu", "times", "node", "only", "priority"} | {
     "budget",
     "group",
@@ -78,7 +80,8 @@ class Play:
     """
 
     def __init__(self, case: Json) -> None:
-        self.cluster = Cluster(profiles=[queues_profile("Coscheduling")])
+        profile = queues_profile("Coscheduling", **case.get("args", {}))
+        self.cluster = Cluster(profiles=[profile])
         self.cluster.writer.on_bound = self.cluster._show_bound
         self.cluster.writer.on_deleted = self._evict
         self.pods: dict[str, Json] = {}
@@ -88,6 +91,7 @@ class Play:
 
     def change(self, step: Json) -> None:
         """All of this is there now, or gone."""
+        self.cluster.wait(step.get("after", 0))
         for name, amounts in step.get("nodes", {}).items():
             self.cluster.add(make_node(name).capacity({"pods": 110, **_long(amounts)}))
         for number, (name, spec) in enumerate(step.get("queues", {}).items()):
