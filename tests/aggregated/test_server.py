@@ -10,14 +10,18 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.client.fault_server import FaultServer, running_server
 
-from bayplan.aggregated.resources import PREFIX
+from bayplan.aggregated.discovery import documents
+from bayplan.aggregated.resources import PREFIX, question
 from bayplan.aggregated.scheduler import Scheduler
 from bayplan.aggregated.server import Api
 from bayplan.client.errors import ApiError
 from bayplan.client.http import Http
 from bayplan.server.front_proxy import FrontProxy
+from bayplan.server.options import PROBES
 from bayplan.server.pages import Answer, Attributes, PageRequest
 from bayplan.server.users import User
 
@@ -146,6 +150,22 @@ def test_a_scheduler_that_is_not_there_is_said(world: World) -> None:
     code, status = world.ask(WHY)
     assert code == 503
     assert "the scheduler cannot be asked: cannot reach the scheduler" in status["message"]
+
+
+PARTS = st.sampled_from(
+    ["namespaces", "schedulers", "leader", "plan", "pods", "explanation", "%2F", "%00", "..", "a?"]
+)
+
+
+@given(st.lists(PARTS | st.text(max_size=5), max_size=6), st.booleans())
+def test_whatever_path_is_asked_for_is_a_page_or_none(parts: list[str], below: bool) -> None:
+    path = "/".join([PREFIX if below else "", *parts])
+    page = Api(None, None).get(path)  # type: ignore[arg-type]
+    asked = question(path)
+    assert (page is None) == (asked is None) or path in documents() or path in PROBES
+    if asked is not None:
+        assert asked.page.startswith(("/why?", "/status", "/bays", "/queues", "/plan?"))
+        assert all(char.isprintable() and char.isascii() for char in asked.page)
 
 
 def test_it_is_ready_once_the_api_server_is_known(world: World) -> None:
