@@ -49,10 +49,29 @@ class _WireClaim(PvcVolumeSource, frozen=True):
     claim_name: str = ""
 
 
+class _Local(Wire, frozen=True):
+    """A volume on the node; `medium` Memory is none."""
+
+    medium: str = ""
+
+
 class _WireVolume(Volume, frozen=True):
     """Volume as decoded."""
 
     persistent_volume_claim: _WireClaim | None = None
+    empty_dir: _Local | None = None
+    host_path: _Local | None = None
+
+    @property
+    def matters(self) -> bool:
+        """See `Volume.matters`; scheduling does not read files of the node."""
+        return self != type(self)(self.name, empty_dir=self.empty_dir, host_path=self.host_path)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether what is in it is lost on another node."""
+        local = self.empty_dir or self.host_path
+        return local is not None and local.medium != "Memory"
 
 
 class _WireSchedulingGroup(Wire, frozen=True):
@@ -282,6 +301,7 @@ class Pod:
         claim_names: names of the PersistentVolumeClaims that volumes name, in their order; they
             never change. Claims of generic ephemeral volumes are named after the Pod.
         pod_group: spec.schedulingGroup.podGroupName, which never changes; "" for none.
+        local_storage: whether it has files on its node, which are lost elsewhere.
         shape: the interned `PodShape`; ``pod.shape is other.shape`` for siblings.
         deleted: deletionTimestamp, or None while the Pod is not terminating.
         controller: apiVersion/kind and name of the controlling owner, both empty without one.
@@ -293,6 +313,7 @@ class Pod:
         "created",
         "deleted",
         "generation",
+        "local_storage",
         "name",
         "node_name",
         "pod_group",
@@ -313,6 +334,7 @@ class Pod:
         self.shape = PodShape.of(wire)
         self.node_name = wire.spec.node_name
         self.claim_names = _claim_names(wire.spec.volumes) if wire.spec.volumes else ()
+        self.local_storage = any(volume.is_local for volume in wire.spec.volumes)
         group = wire.spec.scheduling_group
         self.pod_group = "" if group is None else group.pod_group_name or ""
         self.status = wire.status
@@ -398,6 +420,7 @@ class Pod:
         copy.uid = self.uid
         copy.resource_version = self.resource_version
         copy.generation = self.generation
+        copy.local_storage = self.local_storage
         copy.created = self.created
         copy.deleted = self.deleted
         copy.shape = self.shape

@@ -21,6 +21,7 @@ COMMANDS = (
     "shadow",
     "explain",
     "simulate",
+    "improve",
     "record",
     "replay",
     "compare",

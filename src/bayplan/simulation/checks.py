@@ -23,6 +23,7 @@ OWN_PREFIX = "bayplan.dev/"
 OWN_KEYS = (
     "bayplan.dev/expected-duration",
     "bayplan.dev/hourly-price",
+    "bayplan.dev/movable",
     "bayplan.dev/preemptible",
     "bayplan.dev/preferred-topology",
     "bayplan.dev/required-topology",

@@ -1,0 +1,163 @@
+"""Plan: the answer of ``bayplan improve`` as data, and what stands against a goal.
+
+The format is ``view.bayplan.dev/v1alpha1``, kind ``ImprovePlan``; docs/improve.md has the keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from bayplan.api.pod import Pod
+from bayplan.app.assembly import Core
+from bayplan.attempt.outcome import Rejection
+from bayplan.decide.deciding import deciding
+from bayplan.decide.group import deciding_group
+from bayplan.explain.why import API_VERSION
+from bayplan.improve.goals import Goal, GoalError
+from bayplan.improve.movable import Movable
+from bayplan.improve.proof import Move, Proven, Prover, measured
+from bayplan.improve.search import Search
+from bayplan.improve.trials import Trials
+from bayplan.measures import named
+from bayplan.report.pods import cut_note
+from bayplan.simulation.loss import NOT_MADE_AGAIN
+
+MOST_MOVES = 16
+SECONDS = 10.0
+Answer = dict[str, Any]
+_OF_NODES = NOT_MADE_AGAIN.keys() - {""}
+"""Kinds of owners whose Pods belong to their node."""
+
+
+def improve(
+    core: Core, goal: Goal, now: float, *, most: int = MOST_MOVES, seconds: float = SECONDS
+) -> Answer:
+    """The fewest moves to reach the goal, or what is against it. Scheduling thread only.
+
+    Args:
+        core: the cluster; nothing of it is changed.
+        goal: what is to hold.
+        now: seconds since the epoch.
+        most: Pods to be moved, at most.
+        seconds: after which no more plans are looked for.
+
+    Raises:
+        GoalError: there is nothing to look for, such as a node to be empty with Pods that stay.
+    """
+    movable = Movable(core, now)
+    _check(core, goal, movable, most)
+    trials = Trials(core)
+    prover, search = Prover(core, trials, goal), Search(core, movable, trials, goal, seconds)
+    with core.placers.selector.rehearsal(), core.world.nominator.rehearsal(goal.pods):
+        search.run(most, prover.prove)
+        proven = prover.proven
+        why = [] if proven is not None else _against(core, goal, movable, search, most)
+    answer: Answer = {"apiVersion": API_VERSION, "kind": "ImprovePlan", "goal": goal.title}
+    answer |= {"reached": proven is not None, "tries": trials.tries}
+    if proven is None:
+        return answer | {"sentence": why[0], "against": why[1:]}
+    return answer | _plan(core, goal, proven)
+
+
+def _check(core: Core, goal: Goal, movable: Movable, most: int) -> None:
+    """Raise a GoalError if a Pod stays on a node to be emptied."""
+    here = [pod for pod in _on_rows(core, goal.empty) if not _of_its_node(pod)]
+    _, stays = movable.count(here)
+    if stays:
+        some = next(pod.key for pod in here if movable.unit(pod) is None)
+        text = "; ".join(f"{number}: {why}" for why, number in stays.most_common())
+        raise GoalError(f"it cannot be that {goal.title}: Pods stay, such as {some}: {text}")
+    units = {unit.key: unit for pod in here if (unit := movable.unit(pod)) is not None}
+    pods = sum(len(unit.pods) for unit in units.values())
+    if pods > most:
+        raise GoalError(
+            f"it cannot be that {goal.title}: {pods} Pods have to move, at most {most} may"
+        )
+
+
+def _on_rows(core: Core, rows: Iterable[int]) -> list[Pod]:
+    nodes = core.world.cache.nodes
+    return [pod for row in rows for pod in nodes.pods[row].values()]
+
+
+def _of_its_node(pod: Pod) -> bool:
+    return pod.controller[0].rpartition("/")[2] in _OF_NODES
+
+
+def _against(core: Core, goal: Goal, movable: Movable, search: Search, most: int) -> list[str]:
+    """A sentence, and what stands against the goal."""
+    how = "" if search.all else ", not all of them looked at"
+    if search.timed_out:
+        how = ", when the time was over"
+    if search.until < 0:
+        sentence = f"No plan was found{how}."
+    else:
+        moves = f"Up to {_number(search.until, 'move')} do not help"
+        sentence = f"{moves if search.until else 'Without a move it does not fit'}{how}."
+    against = [text for text in (_rejection(core, goal),) if text]
+    may, stays = movable.count(core.world.cache.pods())
+    against += [f"Pods that stay: {number}: {why}" for why, number in stays.most_common()]
+    against.append(f"Pods that may move: {may}, at most {most} of them in one plan")
+    return [sentence, *against]
+
+
+def _rejection(core: Core, goal: Goal) -> str:
+    """Why the goal does not hold now."""
+    if not goal.pods:
+        return "the Pods on it do not all fit elsewhere"
+    framework = core.profiles[goal.pods[0].spec.scheduler_name]
+    if goal.group is not None:
+        with deciding_group(
+            core.placers, framework, goal.group, goal.pods, make_room=False
+        ) as group:
+            return "" if group.rejection is None else group.rejection.sentence
+    with deciding(core.placers, framework, goal.pods[0]) as decision:
+        rejection: Rejection | None = decision.rejection
+        return "" if rejection is None else cut_note(rejection.message)
+
+
+def _plan(core: Core, goal: Goal, proven: Proven) -> Answer:
+    placed = {pod.key: proven.placed[pod.uid] for pod in goal.pods if pod.uid in proven.placed}
+    moves = [_move(move) for move in proven.moves]
+    names = {*placed.values(), *(name for move in moves for name in (move["from"], move["to"]))}
+    nodes = core.world.cache.nodes
+    versions = {
+        name: node.metadata.resource_version
+        for name in sorted(names)
+        if (row := nodes.row(name)) is not None and (node := nodes.nodes[row]) is not None
+    }
+    before, after = named(measured(core)), named(proven.after)
+    said = msgspec.json.encode([goal.title, moves, placed, versions])
+    return {
+        "sentence": _sentence(goal, len(moves)),
+        "moves": moves,
+        "placed": placed,
+        "restarts": len(moves),
+        "nodes": versions,
+        "before": before,
+        "after": {name: after[name] for name in before if name in after},
+        "token": sha256(said).hexdigest()[:16],
+    }
+
+
+def _move(move: Move) -> Answer:
+    pod = move.pod
+    answer: Answer = {"step": move.step, "pod": pod.key, "owner": "/".join(pod.controller)}
+    answer |= {"from": pod.node_name, "to": move.target}
+    if move.fits:
+        answer |= {"fits": move.fits, "rank": move.rank}
+    return answer | {"uid": pod.uid, "resourceVersion": pod.resource_version}
+
+
+def _sentence(goal: Goal, moves: int) -> str:
+    if not moves:
+        return f"No move is needed: {goal.title} now." if goal.pods else f"{goal.title} already."
+    return f"{_number(moves, 'move')}, and {goal.title}."
+
+
+def _number(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}"
