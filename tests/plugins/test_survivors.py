@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tests.core_harness import Cluster, profile
 from tests.groups import gang, members, pod_group
 from tests.properties import length
+from tests.queues import pod as queued_pod
+from tests.queues import queue, queues_profile
 
 from bayplan.api.kinds import REPLICA_SET
 from bayplan.api.workloads import DESIRED_REPLICAS
@@ -241,3 +243,21 @@ def test_room_is_kept_for_the_loss_of_the_largest_domain() -> None:
     cluster.wait(20)
     cluster.run()
     assert cluster.node_of(refused)
+
+
+def test_reclaim_leaves_enough_survivors() -> None:
+    cluster = Cluster(profiles=[queues_profile("BlastRadius")])
+    cluster.writer.on_bound = cluster._show_bound
+    cluster.add(*zones(cpu="2"), queue("a", "x"), queue("b", "y", guaranteed={"cpu": 6}))
+    text = rule(size=6, keep=3)[SURVIVE]
+    lent = [
+        queued_pod(f"p{i}", "x").label("app", "web").annotation(SURVIVE, text) for i in range(6)
+    ]
+    cluster.add(*lent)
+    cluster.settle()
+    assert by_zone(cluster, lent) == {"a": 2, "b": 2, "c": 2}
+    cluster.add(*(queued_pod(f"own-{i}", "y") for i in range(6)))
+    cluster.settle(8)
+    stay = [p.node_name for p in cluster.cache.pods() if p.namespace == "x"]
+    assert len(cluster.writer.deleted) == 1
+    assert len(stay) - max(map(stay.count, stay)) == 3

@@ -181,7 +181,8 @@ class BlastRadius(
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Skip a Pod without a hard rule; refuse one whose rule, or room, cannot be kept."""
         if self._failover is not None and (why := self._failover.refusal(pod)):
-            return Status.unschedulable(f"BlastRadius: {why}")
+            # Those that could be evicted for the Pod are not what takes the room.
+            return Status.unresolvable(f"BlastRadius: {why}")
         made = self._state(pod, hard=True)
         if isinstance(made, Status):
             return made
