@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.attempt.test_group import group, planner, search
@@ -11,6 +13,11 @@ from tests.groups import group_cluster, members, nodes, pod_group
 from tests.properties import length
 from tests.scripted import scripted
 
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import NodeTable
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.interface import Integers, Plugin
+from bayplan.framework.status import Status
 from bayplan.groups.capacity import MOST_KINDS, GroupCapacity
 from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
@@ -117,6 +124,24 @@ def test_what_is_scarcest_is_named_first() -> None:
     capacity = GroupCapacity(cluster.framework, pods)
     assert capacity.at_most() == 2
     assert capacity.short_of() == ["host ports", "cpu"]
+
+
+@pytest.mark.parametrize("most", [1, 9])
+def test_of_two_bounds_of_one_resource_the_lower_one_counts(most: int) -> None:
+    class Careful(Plugin):
+        def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
+            return np.zeros(len(nodes), np.int8)
+
+        def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
+            return Status.unschedulable("too many")
+
+        def copies(self, state: CycleState, pod: Pod, nodes: NodeTable) -> dict[str, Integers]:
+            return {"cpu": np.full(len(nodes), most)}
+
+    cluster = group_cluster(Careful)
+    cluster.add(*nodes(1))
+    pods = [pod.obj() for pod in members("g", 9)]
+    assert GroupCapacity(cluster.framework, pods).at_most() == min(4, most)
 
 
 def test_a_capacity_follows_the_pods_on_the_nodes() -> None:

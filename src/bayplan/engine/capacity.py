@@ -119,7 +119,10 @@ class CapacityCache:
             given = self._plugins.call(plugin, _FILTER, plugin.copies, state, pod, nodes)
             if given:
                 behind.add(plugin.name)
-                bounds |= {name: np.where(nodes.exists, most, 0) for name, most in given.items()}
+                for name, most in given.items():
+                    bound = np.where(nodes.exists, most, 0)
+                    # Two plugins may bound the same resource, each by a rule of its own.
+                    bounds[name] = np.minimum(bounds.get(name, bound), bound)
         for bound in bounds.values():
             np.minimum(copies, bound, out=copies)
         return CopyBound(np.maximum(copies, 0), bounds, frozenset(behind), closed)
