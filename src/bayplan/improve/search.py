@@ -74,10 +74,8 @@ class Search:
         """Whether the time is over."""
         return perf_counter() > self._deadline
 
-    def run(
-        self, most: int, prove: Callable[[Sequence[Unit], Targets], bool]
-    ) -> tuple[list[Unit], Targets] | None:
-        """The first plan to be proven, of those with the fewest moves.
+    def run(self, most: int, prove: Callable[[Sequence[Unit], Targets], bool]) -> None:
+        """Propose plans, those with the fewest moves first, until one is proven.
 
         Args:
             most: Pods to be moved, at most.
@@ -90,13 +88,12 @@ class Search:
                 self._allowed, refused = domain, 0
                 while (found := self._attempt(first, moves, refused)) is not None:
                     if prove(*found):
-                        return found
+                        return
                     refused += 1
             if self.timed_out:
                 self.all = False
-                return None
+                return
             self.until = moves
-        return None
 
     def _first(self) -> list[Unit]:
         """What has to move in any case."""
@@ -222,7 +219,9 @@ class Search:
         shape = first.shape.id
         if shape not in self._least:
             self._least[shape] = self._fewest(first)
-        return left < (1 + like) * self._least[shape]
+        too_many = left < (1 + like) * self._least[shape]
+        self.all = self.all and not too_many
+        return too_many
 
     def _fewest(self, pod: Pod) -> int:
         fewest = [

@@ -217,7 +217,7 @@ class FairShare(
     def _not_open(self, pods: Sequence[Pod]) -> str:
         """Why a queue does not take its Pod; "" if all Pods are taken."""
         structure = self._queues.structure
-        for pod in pods:
+        for pod in {(pod.shape, pod.pod_group): pod for pod in pods}.values():
             leaf = self._queues.leaf(pod)
             closing = structure.closing[leaf] if leaf != NO_QUEUE else None
             if closing is None:
@@ -300,7 +300,8 @@ class FairShare(
         """The same for a group; not for one whose Pods belong to several queues."""
         if not self._queues.active:
             return NoRoom()
-        rows = {self._queues.leaf(pod) for pod in request.preemptor.pods}
+        examples = {pod.shape: pod for pod in request.preemptor.pods}
+        rows = set(map(self._queues.leaf, examples.values()))
         if rows == {NO_QUEUE}:
             return NoRoom()
         if self._not_open(request.preemptor.pods):

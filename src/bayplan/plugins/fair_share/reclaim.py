@@ -74,11 +74,11 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.api.queues import ReclaimFrom
-from bayplan.cache.amounts import Limit
+from bayplan.cache.amounts import Charge, Limit
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.cache.node_table.pod_table import NOT_STARTED
-from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
+from bayplan.cache.queue_tree import NO_QUEUE, QueueTree, Structure
 from bayplan.framework.handle import PodNominator
 from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.room import NoRoom
@@ -172,6 +172,12 @@ class ReclaimRule:
         self._now = now
         self._rules: dict[str, str] = {}
         self._target: Target = {}
+        self._charged: tuple[Preemptor | None, Target | None, Sequence[Charge[Structure]]] = (
+            None,
+            None,
+            (),
+        )
+        """The last preemptor, its target, and what its Pods count for."""
         self.refusals: dict[str, str] = {}
         self.due = inf
 
@@ -315,8 +321,7 @@ class ReclaimRule:
         """
         queues = self._queues
         promised, sums = self._promised.besides(preemptor.pods), queues.sums
-        pods = [pod for pod in preemptor.pods if queues.leaf(pod) != NO_QUEUE]
-        charges = [queues.charge_on(pod, self._target[pod.shape]) for pod in pods]
+        charges = self._charges(preemptor)
         limits = {
             (limit.row, limit.column): limit
             for charge in dict.fromkeys(charges)
@@ -572,10 +577,20 @@ class ReclaimRule:
         return used
 
     def _needed(self, preemptor: Preemptor) -> IntArray:
-        pods = preemptor.pods[: preemptor.minimum]
-        charges = [self._queues.charge_on(pod, self._target[pod.shape]) for pod in pods]
+        charges = self._charges(preemptor)[: preemptor.minimum]
         needed: IntArray = np.array([charge.requests for charge in charges]).sum(axis=0)
         return needed
+
+    def _charges(self, preemptor: Preemptor) -> Sequence[Charge[Structure]]:
+        """The charge of each Pod with a queue, at the target."""
+        queues, target = self._queues, self._target
+        of, at, charges = self._charged
+        sums = charges[0].sums if charges else None
+        if of is not preemptor or at is not target or sums is not queues.sums:
+            pods = [pod for pod in preemptor.pods if queues.leaf(pod) != NO_QUEUE]
+            charges = [queues.charge_on(pod, target[pod.shape]) for pod in pods]
+            self._charged = preemptor, target, charges
+        return charges
 
     # Queues
 
