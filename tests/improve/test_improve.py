@@ -189,6 +189,26 @@ def test_room_is_made_for_a_whole_group() -> None:
     assert len(answer["placed"]) == 2
 
 
+def racks() -> list[Builder[Any]]:
+    """Two racks of two nodes, and a PodGroup of two that wants to be in one."""
+    group = gang("g", 2).annotation("bayplan.dev/required-topology", "rack")
+    return [*(node(f"n{i}", rack="aabb"[i - 1]) for i in range(1, 5)), group]
+
+
+def test_a_group_of_one_rack_moves_to_one_rack() -> None:
+    running = members("g", [runs("g1", "n1", 2), runs("g2", "n2", 2)])
+    kept = [runs(f"x{i}", f"n{i}", 2, movable="") for i in (2, 3, 4)]
+    answer = asked(cluster(*racks(), *running, *kept, waits(), config=GROUPS))
+    assert {to for _, _, to in moves(answer)} == {"n3", "n4"}
+
+
+def test_room_for_a_group_of_one_rack_is_in_one_rack() -> None:
+    kept = [runs(f"x{i}", f"n{i}", movable="") for i in (2, 3)]
+    waiting = members("g", [waits("g1", 4), waits("g2", 3)])
+    made = cluster(*racks(), runs("x1", "n1"), *kept, *waiting, config=GROUPS)
+    assert set(asked(made, "podgroup/g")["placed"].values()) in ({"n1", "n2"}, {"n3", "n4"})
+
+
 def test_a_node_and_a_zone_are_emptied() -> None:
     daemon = runs("d", "n1", movable="").owner("DaemonSet", "ds")
     nodes = [node("n1", zone="a"), node("n2", zone="a"), node("n3", zone="b")]
