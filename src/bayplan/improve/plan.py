@@ -55,7 +55,8 @@ def improve(
     with core.placers.selector.rehearsal(), core.world.nominator.rehearsal(goal.pods):
         search.run(most, prover.prove)
         proven = prover.proven
-        why = [] if proven is not None else _against(core, goal, movable, search, most)
+        looked = search.all and prover.all
+        why = [] if proven else _against(core, goal, movable, search, most, all_of_them=looked)
     answer: Answer = {"apiVersion": API_VERSION, "kind": "ImprovePlan", "goal": goal.title}
     answer |= {"reached": proven is not None, "tries": trials.tries}
     if proven is None:
@@ -88,9 +89,11 @@ def _of_its_node(pod: Pod) -> bool:
     return pod.controller[0].rpartition("/")[2] in _OF_NODES
 
 
-def _against(core: Core, goal: Goal, movable: Movable, search: Search, most: int) -> list[str]:
+def _against(
+    core: Core, goal: Goal, movable: Movable, search: Search, most: int, *, all_of_them: bool
+) -> list[str]:
     """A sentence, and what stands against the goal."""
-    how = "" if search.all else ", not all of them looked at"
+    how = "" if all_of_them else ", not all of them looked at"
     if search.timed_out:
         how = ", when the time was over"
     if search.until < 0:

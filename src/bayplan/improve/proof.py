@@ -22,6 +22,9 @@ from bayplan.improve.movable import Unit
 from bayplan.improve.trials import Trials
 from bayplan.measures import Measures, measures_of
 
+ORDERS = 1024
+"""Sets of moves that are still to be made, from which no order works, until a plan is given up."""
+
 
 class Move(msgspec.Struct, frozen=True):
     """One Pod that is evicted and made again.
@@ -60,12 +63,14 @@ class Prover:
 
     Attributes:
         proven: what was proven last.
+        all: whether no plan was given up.
     """
 
     def __init__(self, core: Core, trials: Trials, goal: Goal) -> None:
         self._core, self._trials, self._goal = core, trials, goal
         self._nodes = core.world.cache.nodes
         self.proven: Proven | None = None
+        self.all = True
 
     def prove(self, units: Sequence[Unit], targets: Mapping[str, str]) -> bool:
         """Whether moving ``units`` to ``targets`` can be done, and reaches the goal."""
@@ -82,6 +87,9 @@ class Prover:
             return self._finish(made)
         rest = frozenset(unit.key for unit in left)
         if rest in self._dead_ends:
+            return False
+        if len(self._dead_ends) == ORDERS:
+            self.all = False
             return False
         for unit in left:
             others = [other for other in left if other is not unit]
