@@ -20,8 +20,9 @@ from bayplan.app.assembly import Core
 from bayplan.app.sources import Sources
 from bayplan.cli import live, plugins
 from bayplan.client.kubeconfig import Where
-from bayplan.config import ConfigError
+from bayplan.config import ConfigError, EffectiveConfig
 from bayplan.config.args import LoadArgs
+from bayplan.engine.registry import Registry
 from bayplan.simulation import (
     ClusterFileError,
     LoadedCluster,
@@ -116,6 +117,7 @@ def load(
     feature_gates: Iterable[str] | None = None,
     kubeconfig: Where = None,
     losing: tuple[str, str] | None = None,
+    adding: tuple[int, str] | None = None,
     *,
     adopts_running: bool = False,
     beside_cluster: bool = False,
@@ -131,9 +133,7 @@ def load(
         typer.Exit: the configuration, a plugin or the cluster cannot be used; the errors are
             printed.
     """
-    gates = tuple(feature_gates or ())
-    sources = Sources(config, tuple(plugin_dirs or ()), DEFAULT_PROFILE, gates)
-    registry, effective = plugins.load(sources, elects=False)
+    registry, effective = _configured(config, plugin_dirs, feature_gates)
     profile = None if config else DEFAULT_PROFILE
     try:
         kinds = registry.kinds(effective)
@@ -148,6 +148,7 @@ def load(
                 as_pending,
                 kinds,
                 losing,
+                adding,
                 adopts_running=adopts_running,
                 listed=listed,
             )
@@ -157,6 +158,27 @@ def load(
         return cluster, offline_core(cluster, effective, registry)
     except ConfigError as error:
         plugins.unusable(ConfigError(error.errors, str(config or "")))
+
+
+def core_before(
+    cluster: LoadedCluster,
+    config: Path | None,
+    plugin_dirs: Iterable[Path] | None,
+    feature_gates: Iterable[str] | None,
+) -> Core:
+    """A core with ``cluster``, which was loaded with these options, before nodes were added."""
+    registry, effective = _configured(config, plugin_dirs, feature_gates)
+    return offline_core(cluster.without_growth(), effective, registry)
+
+
+def _configured(
+    config: Path | None,
+    plugin_dirs: Iterable[Path] | None,
+    feature_gates: Iterable[str] | None,
+) -> tuple[Registry, EffectiveConfig]:
+    gates = tuple(feature_gates or ())
+    sources = Sources(config, tuple(plugin_dirs or ()), DEFAULT_PROFILE, gates)
+    return plugins.load(sources, elects=False)
 
 
 @contextmanager

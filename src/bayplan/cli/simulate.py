@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -12,11 +13,14 @@ from rich.table import Table
 from bayplan.api.kinds import NODE
 from bayplan.cli import asking, live, offline, plugins, replan_text
 from bayplan.cli.explain_text import some
+from bayplan.cli.growth_text import counted, growth_data, print_growth
 from bayplan.cli.offline import Form, Output
 from bayplan.cli.plan import plan
 from bayplan.client import kubeconfig as credentials
 from bayplan.client.kubeconfig import Kubeconfig
+from bayplan.simulation import LoadedCluster
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
+from bayplan.simulation.growth import Gain, gain
 from bayplan.simulation.loss import Loss
 from bayplan.simulation.offline import judged
 from bayplan.simulation.simulate import ResourceUsage, Result, usage
@@ -52,6 +56,12 @@ def simulate(
             help="What if the nodes with this label were gone? Implies --evict.",
         ),
     ] = None,
+    add: Annotated[
+        int | None, typer.Option("--add", min=1, help="What if there were so many more nodes?")
+    ] = None,
+    like: Annotated[
+        str, typer.Option("--like", metavar="NODE", help="The node that those of --add are like.")
+    ] = "",
     replan: Annotated[
         bool, typer.Option("--replan", help="Place all Pods that run anew, too.")
     ] = False,
@@ -75,12 +85,14 @@ def simulate(
     Each sees the Pods placed before it. Who would be evicted is still there
     for the next one, unless --evict is given: then all evictions together are
     those that the file would cause. With --lose, the Pods of lost nodes that
-    a controller makes again are pending, too. With --replan, all Pods but
+    a controller makes again are pending, too. With --add, what is placed that
+    was not without the new nodes comes first. With --replan, all Pods but
     those of DaemonSets and static ones are: how much better could it be?
     """
     where = Kubeconfig(kubeconfig, context)
+    adding = _adding(add, like, replan=replan)
     if on_cluster and not (config or plugin_dir or feature_gates):
-        _check_asked(output, others=evict or replan or lose is not None)
+        _check_asked(output, others=any((evict, replan, lose, add)))
         plan(
             file=file,
             server=server,
@@ -105,6 +117,7 @@ def simulate(
             feature_gates=feature_gates,
             kubeconfig=where,
             losing=None if lose is None else _label(lose),
+            adding=adding,
             adopts_running=replan,
             beside_cluster=on_cluster,
         )
@@ -113,26 +126,25 @@ def simulate(
             return
         before = usage(core)
         losing = lose is not None
-        placements = simulate_pods(
-            core,
-            judged(cluster, core),
-            evict=evict or losing,
-            again=losing,
-            details=not output.is_data,
-        )
+        place = partial(simulate_pods, evict=evict or losing, again=losing)
+        placements = place(core, judged(cluster, core), details=not output.is_data)
+        gained = None
+        if cluster.growth is not None:
+            without = offline.core_before(cluster, config, plugin_dir, feature_gates)
+            gained = gain(place(without, judged(cluster.without_growth(), without)), placements)
     if cluster.loss is not None:
-        for placement in placements:
-            if placement["pod"] in cluster.loss.pods:
-                placement["lost"] = cluster.loss.pods[placement["pod"]]
+        _mark_lost(cluster.loss, placements)
     offline.print_notes(cluster)
     if not cluster.objects[NODE]:
         typer.echo("there is no Node: with --on-cluster the Pods are placed in a cluster", err=True)
     if output.is_data:
-        _print_data(cluster.loss, placements, output)
+        _print_data(cluster, gained, placements, output)
     else:
         with offline.printing(output, "bayplan simulate") as console:
             if cluster.loss is not None:
                 _print_loss(console, cluster.loss, placements)
+            if cluster.growth is not None and gained is not None:
+                print_growth(console, cluster.growth, gained)
             _print(console, placements, before, usage(core))
     offline.end(cluster, placements)
 
@@ -141,17 +153,37 @@ def _check_asked(output: Form, *, others: bool) -> None:
     """What the running scheduler does not say is refused."""
     if others:
         wrong = "the running scheduler cannot be asked that; with --config it is judged here"
-        raise typer.BadParameter(wrong, param_hint="--evict, --lose, --replan")
+        raise typer.BadParameter(wrong, param_hint="--evict, --lose, --add, --replan")
     if output is Form.HTML:
         raise typer.BadParameter("not with --on-cluster alone", param_hint="-o html")
 
 
-def _print_data(loss: Loss | None, placements: list[Result], output: Form) -> None:
-    if loss is None:
-        offline.print_data(placements, output)
-    else:
+def _mark_lost(loss: Loss, placements: list[Result]) -> None:
+    for placement in placements:
+        if placement["pod"] in loss.pods:
+            placement["lost"] = loss.pods[placement["pod"]]
+
+
+def _print_data(
+    cluster: LoadedCluster, gained: Gain | None, placements: list[Result], output: Form
+) -> None:
+    loss, changes = cluster.loss, dict[str, Any]()
+    if loss is not None:
         lost = {"nodes": loss.nodes, "pods": loss.pods, "gone": loss.gone}
-        offline.print_data({"lost": msgspec.to_builtins(lost), "placements": placements}, output)
+        changes["lost"] = msgspec.to_builtins(lost)
+    if cluster.growth is not None and gained is not None:
+        changes["added"] = growth_data(cluster.growth, gained)
+    offline.print_data({**changes, "placements": placements} if changes else placements, output)
+
+
+def _adding(add: int | None, like: str, *, replan: bool) -> tuple[int, str] | None:
+    if (add is None) == bool(like):
+        raise typer.BadParameter("one is not given without the other", param_hint="--add, --like")
+    if add is None:
+        return None
+    if replan:
+        raise typer.BadParameter("not with --replan", param_hint="--add")
+    return add, like
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -161,17 +193,13 @@ def _label(text: str) -> tuple[str, str]:
     return label, value
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def loss_sentence(loss: Loss, placements: list[Result]) -> str:
     """What becomes of the Pods of lost nodes."""
     back = sum(p["pod"] in loss.pods and p["node"] is not None for p in placements)
     alone, down = len(loss.nodes) == 1, len(loss.pods) - back
     return (
-        f"{_counted(len(loss.nodes), 'node')} lost, "
-        f"{_counted(len(loss.pods) + len(loss.gone), 'Pod')} with {'it' if alone else 'them'}: "
+        f"{counted(len(loss.nodes), 'node')} lost, "
+        f"{counted(len(loss.pods) + len(loss.gone), 'Pod')} with {'it' if alone else 'them'}: "
         f"back on a node: {back}, down: {down}, gone: {len(loss.gone)}"
     )
 

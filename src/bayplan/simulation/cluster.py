@@ -41,6 +41,7 @@ from bayplan.simulation.defaults import set_defaults
 from bayplan.simulation.device_claims import make_claims
 from bayplan.simulation.file_kinds import READABLE
 from bayplan.simulation.files import ClusterFileError, Entry, Notes, Readable, read_entries
+from bayplan.simulation.growth import Growth, grow
 from bayplan.simulation.loss import Loss, lose
 from bayplan.simulation.schema import UnusableError
 from bayplan.simulation.workloads import expand
@@ -61,12 +62,23 @@ class LoadedCluster:
         notes: what is left out or doubtful.
         runs_on: the node of the Pod that is judged as if it were pending; "" for none.
         loss: what was taken away of it; None for nothing.
+        growth: what was added to it; None for nothing.
     """
 
     objects: dict[Kind[object], list[Any]]
     notes: Notes
     runs_on: str = ""
     loss: Loss | None = None
+    growth: Growth | None = None
+
+    def without_growth(self) -> LoadedCluster:
+        """The same cluster before anything was added, with notes of its own."""
+        added = frozenset() if self.growth is None else self.growth.uids
+        objects = {
+            kind: [one for one in those if one.uid not in added]
+            for kind, those in self.objects.items()
+        }
+        return LoadedCluster(objects, Notes(), self.runs_on, self.loss)
 
     @property
     def pending(self) -> list[Pod]:
@@ -82,6 +94,7 @@ def load_cluster(
     as_pending: str | None = None,
     kinds: Iterable[Kind[object]] = (),
     losing: tuple[str, str] | None = None,
+    adding: tuple[int, str] | None = None,
     *,
     adopts_running: bool = False,
     listed: Iterable[tuple[Kind[object], msgspec.Raw]] = (),
@@ -96,12 +109,13 @@ def load_cluster(
         as_pending: namespace/name of a Pod that is judged as if it had no node yet.
         kinds: the kinds that plugins declare, in addition to `KINDS`.
         losing: label and value of nodes that are taken away (`bayplan.simulation.loss`).
+        adding: how many nodes are added, and like which one (`bayplan.simulation.growth`).
         adopts_running: give Pods that have a node to ``scheduler_name``, too.
         listed: the objects of an API server, beside which those of the files come to be.
 
     Raises:
-        ClusterFileError: a file cannot be read, there are neither Nodes nor Pods, or no Node is to
-            be lost.
+        ClusterFileError: a file cannot be read, there are neither Nodes nor Pods, no Node is to be
+            lost, or there is none to be like.
     """
     notes = Notes()
     watched = _watched(kinds)
@@ -117,10 +131,11 @@ def load_cluster(
             why = [*notes.lines(), f"{names}: there is neither a Node nor a Pod in it"]
             raise ClusterFileError("\n".join(why))
         loss = None if losing is None else lose(objects, *losing)
+        growth = None if adding is None else grow(objects, *adding)
         if adopts_running and scheduler_name is not None:
             _adopt(objects[POD], scheduler_name)
         cluster = _cluster(objects, notes, scheduler_name, as_pending, watched)
-        cluster.loss = loss
+        cluster.loss, cluster.growth = loss, growth
         return cluster
 
 
