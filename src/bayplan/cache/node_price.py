@@ -41,18 +41,19 @@ class PriceRule:
         if self.annotation or self.label:
             values = node.metadata.annotations if self.annotation else node.labels
             text = values.get(self.annotation or self.label)
-            return None if text is None else _number(text)
+            return None if text is None else number(text)
         prices: Mapping[str, float] = dict(self.domains)
         named = (prices.get(node.labels.get(key, "")) for key in reversed(self.keys))
         return next((price for price in named if price is not None), None)
 
 
-def _number(text: str) -> float:
+def number(text: str) -> float:
+    """The amount that ``text`` says; NaN where that is no number of at least 0."""
     try:
-        number = float(text)
+        amount = float(text)
     except ValueError:
         return math.nan
-    return number if 0 <= number < math.inf else math.nan
+    return amount if 0 <= amount < math.inf else math.nan
 
 
 @dataclass

@@ -456,16 +456,23 @@ class TransferArgs(Wire):
     matrix: Items[TransferPrice] = ()
 
 
+class BudgetArgs(Wire):
+    """Which annotation of namespaces, Queues and PodGroups says what Pods may cost an hour."""
+
+    annotation: Text = "bayplan.dev/hourly-budget"
+
+
 class DomainCostArgs(Wire):
     """Prices of nodes, and the difference an hour that is worth 100 points at least.
 
     ``topology_keys`` are the labels with a node's domains, coarse to fine. Traffic costs nothing
-    without ``transfer``.
+    without ``transfer``, and budgets are not read without ``budget``.
     """
 
     topology_keys: Items[Text] = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
     price: PriceArgs = PriceArgs()
     transfer: TransferArgs | None = None
+    budget: BudgetArgs | None = None
     significant: float = 0.01
 
 

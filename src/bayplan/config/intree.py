@@ -174,7 +174,7 @@ _OPTIONAL = (
         Point.SCORE,
         args_model=args.BlastRadiusArgs,
     ),
-    _known("DomainCost", Point.SCORE, args_model=args.DomainCostArgs),
+    _known("DomainCost", *_FILTERS, Point.SCORE, args_model=args.DomainCostArgs),
     _known("LeastFragmentation", Point.SCORE, args_model=args.LeastFragmentationArgs),
     _known("ReservedFor", Point.FILTER, Point.SCORE, args_model=args.ReservedForArgs),
     _known("TargetLoadPacking", Point.SCORE, args_model=args.TargetLoadPackingArgs),

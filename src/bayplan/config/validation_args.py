@@ -275,6 +275,8 @@ def _(given: args.DomainCostArgs, path: str) -> Iterator[FieldError]:
             yield FieldError(f"{path}.price.{name}", "must be a number of at least 0")
     if given.transfer is not None:
         yield from _transfer(given.transfer, f"{path}.transfer")
+    if given.budget is not None and not given.budget.annotation:
+        yield FieldError(f"{path}.budget.annotation", "must name an annotation")
     if not given.topology_keys:
         yield FieldError(f"{path}.topologyKeys", "must name at least one label")
     if not 1e-9 <= given.significant < float("inf"):

@@ -109,7 +109,7 @@ class Plugin:
     kinds: ClassVar[tuple[Kind[object], ...]] = ()
     """What the plugin reads in ``handle.objects`` or registers events for. Nodes, Pods and
     Namespaces are watched without being named here."""
-    filter_depends: ClassVar[Depends] = Depends.CLUSTER
+    filter_depends: Depends = Depends.CLUSTER
     score_depends: Depends = Depends.CLUSTER
     reads: ClassVar[PodPart] = PodPart.SHAPE
     """What the answers depend on, besides rows, where none depends on CLUSTER."""

@@ -133,7 +133,7 @@ class MovesElsewhere(PodMoves, Protocol):
 class Filtering(Named, Protocol):
     """The attributes of both forms of Filter."""
 
-    filter_depends: ClassVar[Depends]
+    filter_depends: Depends
     blocking: ClassVar[bool]
 
 

@@ -22,6 +22,7 @@ DEFAULT_NAMESPACE = "default"
 OWN_PREFIX = "bayplan.dev/"
 OWN_KEYS = (
     "bayplan.dev/expected-duration",
+    "bayplan.dev/hourly-budget",
     "bayplan.dev/hourly-price",
     "bayplan.dev/movable",
     "bayplan.dev/preemptible",

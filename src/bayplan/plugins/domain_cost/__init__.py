@@ -8,23 +8,30 @@ least and the most that it costs on a feasible node, the score is::
 
 so the cheapest node has 100 always, and differences that are not significant do not count much. A
 node whose price is not known counts as the most expensive one that is: it does not win by that.
+
+With budgets (`budgets`) the plugin filters, too: a Pod goes where no budget is exceeded with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from bayplan.api.kinds import NODE, Kind
+from bayplan.api.meta import ObjectFault
 from bayplan.api.pod import Pod
 from bayplan.cache.node_price import FloatArray, NodePrices, PriceRule
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.cache.requests import pod_requests
 from bayplan.cache.shape_cache import ShapeCache
 from bayplan.config.args import DomainCostArgs
+from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.effects import Effect
 from bayplan.framework.handle import PluginMetrics
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import (
@@ -35,7 +42,17 @@ from bayplan.framework.interface import (
     Plugin,
     PodPart,
 )
-from bayplan.framework.points import ExplainsScore, ScoreNodes
+from bayplan.framework.points import (
+    EnqueueExtensions,
+    ExplainsFilter,
+    ExplainsScore,
+    FilterNodes,
+    MovesElsewhere,
+    PreFilter,
+    ScoreNodes,
+)
+from bayplan.framework.status import SKIP, Status
+from bayplan.plugins.domain_cost.budgets import KINDS, Budgets, Left, in_units, shown
 from bayplan.plugins.domain_cost.transfer import Transfer
 
 HOURLY_PRICE = "bayplan.dev/hourly-price"
@@ -68,10 +85,20 @@ class Cheapest(Normalizer):
         return scaled
 
 
-class DomainCost(Plugin, ScoreNodes, ExplainsScore):
+class DomainCost(
+    Plugin,
+    PreFilter,
+    FilterNodes,
+    MovesElsewhere,
+    ScoreNodes,
+    ExplainsFilter,
+    ExplainsScore,
+    EnqueueExtensions,
+):
     """See the module's docstring."""
 
     Args = DomainCostArgs
+    filter_depends = Depends.NODE
     score_depends = Depends.NODE
     reads = PodPart.REQUESTS
     normalizer = Cheapest()
@@ -95,18 +122,137 @@ class DomainCost(Plugin, ScoreNodes, ExplainsScore):
             self.score_depends = Depends.CLUSTER
             self._kept = ShapeCache[tuple[object, IntArray]](_SHAPES_KEPT, lambda _: None)
             handle.services.objective = self
+        self.budgets: Budgets | None = None
+        if args.budget is not None:
+            self.filter_depends = Depends.CLUSTER
+            self.budgets = Budgets(handle, args.budget.annotation, self._price_at, self._priced_by)
+            handle.services.object_faults.append(self._faults)
+            handle.services.chores.append(self._measure)
+        if self.transfer is not None or self.budgets is not None:
             handle.services.recounts[self.name] = self._recount
 
+    @classmethod
+    def kinds_for(cls, args: DomainCostArgs) -> tuple[Kind[Any], ...]:
+        """Those of the objects with budgets, where budgets are read."""
+        return KINDS if args.budget is not None else ()
+
     def _recount(self) -> Mapping[str, int]:
-        wrong = 0 if self.transfer is None else self.transfer.recount()
-        return {"Transfer": wrong} if wrong else {}
+        wrong = {"Transfer": self.transfer, "Budgets": self.budgets}
+        counts = {name: sums.recount() for name, sums in wrong.items() if sums is not None}
+        return {name: count for name, count in counts.items() if count}
+
+    # Budgets
+
+    def _faults(self) -> Sequence[ObjectFault]:
+        assert self.budgets is not None
+        return self.budgets.faults
+
+    def _measure(self) -> Sequence[Effect]:
+        assert self.budgets is not None
+        for name, value in self.budgets.figures().items():
+            self._metrics.set(name, value)
+        return ()
+
+    def _priced_by(self) -> object:
+        self._refresh()
+        return self._prices.version, self._instead
+
+    def _price_at(self, pod: Pod, row: int) -> float:
+        """What ``pod`` costs on one row of the live table, without traffic."""
+        price = self._prices.values.item(row)
+        share = max(
+            (
+                amount / max(self.handle.nodes.allocatable(name).item(row), 1)
+                for name, amount in pod_requests(pod).amounts.items()
+                if amount > 0
+            ),
+            default=0.0,
+        )
+        return (self._instead if math.isnan(price) else price) * min(share, 1.0)
+
+    def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
+        """Skip a Pod without a budget; refuse one whose budget, or price, is not known."""
+        budgets = self.budgets
+        if budgets is None or not (scopes := budgets.scopes(pod)):
+            return SKIP
+        self._refresh()
+        limits = {}
+        for scope in scopes:
+            limit = budgets.limit(scope)
+            if limit is None:
+                return Status.unresolvable(f"hourly budget of {scope} is not a number")
+            limits[scope] = limit, budgets.spent(scope)
+        if self._default is None and np.isnan(self._prices.values).all():
+            return Status.unresolvable(f"hourly budget of {scopes[0]}: no price is known")
+        nodes = self.handle.nodes
+        costs = in_units(self._price(nodes) * self._share(pod, nodes))
+        state.write(self.name, Left(budgets, limits, costs))
+        return None
+
+    def add_pod(
+        self, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
+    ) -> None:
+        """What if ``other`` were on ``row``?"""
+        state.read(self.name, Left).count(other, row, 1)
+
+    def remove_pod(
+        self, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
+    ) -> None:
+        """What if ``other`` were gone from ``row``?"""
+        state.read(self.name, Left).count(other, row, -1)
+
+    def move_elsewhere(
+        self, pods: int, state: CycleState, _pod: Pod, other: Pod, nodes: NodeTable, row: int
+    ) -> None:
+        """What if ``pods`` more like ``other`` were on its own node, in the world of ``row``?"""
+        elsewhere = nodes.live.row(other.node_name)
+        if elsewhere is not None:
+            state.read(self.name, Left).count(other, row, pods, elsewhere)
+
+    def filter_nodes(self, state: CycleState, _pod: Pod, _nodes: NodeTable) -> IntArray:
+        """0, or the number of the budget that would be exceeded."""
+        return state.read(self.name, Left).codes()
+
+    def reasons(self, state: CycleState, _pod: Pod, code: int) -> Status:
+        """Which budget; a cheaper node may help."""
+        return Status.unschedulable(state.read(self.name, Left).reason(code))
+
+    def explain_filter(self, state: CycleState, _pod: Pod, rows: IntArray) -> list[str]:
+        """What is spent of each budget, and what the Pod costs on each node."""
+        left, names = state.read(self.name, Left), self.handle.nodes.names
+        said = [
+            f"hourly budget of {scope}: {shown(spent)} of {shown(limit)} is spent"
+            for scope, (limit, spent) in left.limits.items()
+        ]
+        return said + [
+            f"{shown(left.costs.item(row))} an hour on {names[row]}" for row in rows.tolist()
+        ]
+
+    def events_to_register(self) -> list[EventRegistration]:
+        """Pods gone or of another tenant, other nodes and prices, other budgets."""
+        if self.budgets is None:
+            return []
+        less = Action.DELETE | Action.UPDATE_POD_SCALE_DOWN | Action.UPDATE_POD_LABEL
+        nodes = Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ANNOTATION
+        nodes |= Action.ADD | Action.UPDATE_NODE_ALLOCATABLE
+        return [
+            EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, less)),
+            EventRegistration(ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_LABEL)),
+            EventRegistration(ClusterEvent(NODE, nodes)),
+            *(EventRegistration(ClusterEvent(kind, Action.ALL)) for kind in KINDS),
+        ]
+
+    # Prices
 
     def epoch(self, _pod: Pod) -> int:
         """Another number when nodes without a price cost something else."""
+        self._refresh()
+        return self._epoch
+
+    def _refresh(self) -> None:
         if self._version != self._prices.version:
             self._version = self._prices.version
             self._look()
-        return self._epoch
 
     def _look(self) -> None:
         """Find what nodes without a price cost; report wrong prices."""

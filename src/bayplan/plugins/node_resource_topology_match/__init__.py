@@ -13,7 +13,6 @@ those of scheduler-plugins.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -92,7 +91,7 @@ class NodeResourceTopologyMatch(
     args: NodeResourceTopologyMatchArgs
     kinds = (NODE_RESOURCE_TOPOLOGY,)
     reads = PodPart.REQUESTS
-    filter_depends: ClassVar[Depends] = Depends.NODE | Depends.PODS
+    filter_depends: Depends = Depends.NODE | Depends.PODS
     score_depends = Depends.NODE | Depends.PODS
 
     def __init__(self, args: NodeResourceTopologyMatchArgs, handle: InTreeHandle) -> None:
