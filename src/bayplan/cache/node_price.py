@@ -48,7 +48,7 @@ class PriceRule:
 
 
 def number(text: str) -> float:
-    """The amount that ``text`` says; NaN where that is no number of at least 0."""
+    """The amount in ``text``; NaN where there is no number of at least 0."""
     try:
         amount = float(text)
     except ValueError:

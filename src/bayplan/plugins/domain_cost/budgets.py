@@ -51,7 +51,7 @@ class Scope(NamedTuple):
 
 
 class Charged(NamedTuple):
-    """What a Pod counts for: units in each scope, on that row (-1: on no node that there is)."""
+    """What a Pod counts for: units in each scope, on a row (-1 where the node is gone)."""
 
     pod: Pod
     row: int
@@ -136,7 +136,7 @@ class Budgets:
             self.faults = [fault for _, fault in sorted(self._wrong.items())]
 
     def scopes(self, pod: Pod) -> tuple[Scope, ...]:
-        """Those with a budget that ``pod`` counts for."""
+        """The scopes of ``pod`` with a budget."""
         if not self._said:
             return ()
         group = self._groups.key_of(pod)
