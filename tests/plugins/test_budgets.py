@@ -17,7 +17,7 @@ from tests.queues import queue
 from bayplan.api.kinds import NAMESPACE, POD_GROUP, QUEUE
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
 from bayplan.config import ConfigError
-from bayplan.config.args import DomainCostArgs
+from bayplan.config.args import BudgetArgs, DomainCostArgs
 from bayplan.explain.explanation import explain
 from bayplan.plugins.domain_cost import HOURLY_PRICE, DomainCost
 from bayplan.plugins.domain_cost.budgets import UNIT, Scope
@@ -268,7 +268,7 @@ def test_nothing_is_spent_where_no_price_is_known() -> None:
 
 def test_budgets_are_read_only_where_the_arguments_say_so() -> None:
     assert DomainCost.kinds_for(DomainCostArgs()) == ()
-    assert set(DomainCost.kinds_for(DomainCostArgs(budget={}))) == {NAMESPACE, POD_GROUP, QUEUE}
+    assert set(DomainCost.kinds_for(DomainCostArgs(budget=BudgetArgs()))) == {NAMESPACE, POD_GROUP, QUEUE}
     cluster = cluster_with(budget=None)
     cluster.add(node("a", "4"), namespace("default", "0"))
     cluster.add(one := pod("p"))
