@@ -268,7 +268,11 @@ def test_nothing_is_spent_where_no_price_is_known() -> None:
 
 def test_budgets_are_read_only_where_the_arguments_say_so() -> None:
     assert DomainCost.kinds_for(DomainCostArgs()) == ()
-    assert set(DomainCost.kinds_for(DomainCostArgs(budget=BudgetArgs()))) == {NAMESPACE, POD_GROUP, QUEUE}
+    assert set(DomainCost.kinds_for(DomainCostArgs(budget=BudgetArgs()))) == {
+        NAMESPACE,
+        POD_GROUP,
+        QUEUE,
+    }
     cluster = cluster_with(budget=None)
     cluster.add(node("a", "4"), namespace("default", "0"))
     cluster.add(one := pod("p"))
