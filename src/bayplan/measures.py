@@ -105,7 +105,10 @@ def measures(
         pods=int(requested[PODS].sum()),
         used={name: _ratio(requested[name].sum(), offered[name].sum()) for name in offered},
         dominant=_spread(_dominant(offered, requested)),
-        stranded=_stranded(offered, free),
+        stranded={
+            name: _ratio(amounts.sum(), offered[name].sum())
+            for name, amounts in stranded(offered, free).items()
+        },
         devices={name: _devices(name, free, demands) for name in offered if is_device(name)},
         survivors={
             level: 1 - _most(codes, requested[PODS])
@@ -186,6 +189,25 @@ def is_device(resource: str) -> bool:
     return bool(slash) and not group.endswith("kubernetes.io")
 
 
+def stranded(offered: Mapping[str, IntArray], free: Mapping[str, IntArray]) -> dict[str, IntArray]:
+    """What is free on nodes where another resource is used up; by resource, ``(n,)``, without Pods.
+
+    Devices strand nothing: Pods that want none go on to fit.
+    """
+    gone = {
+        name: (offered[name] > 0) & (_shares(free[name], offered[name]) < USED_UP)
+        for name in offered
+        if not is_device(name)
+    }
+    return {
+        name: np.where(
+            np.logical_or.reduce([gone[other] for other in gone if other != name]), free[name], 0
+        )
+        for name in offered
+        if name != PODS
+    }
+
+
 def _ratio(part: float, whole: float) -> float:
     return float(part) / float(whole) if whole else 0.0
 
@@ -205,21 +227,6 @@ def _spread(values: FloatArray) -> Spread:
         return Spread()
     low, high = np.percentile(values, (10, 90))
     return Spread(float(values.mean()), float(values.std()), float(low), float(high))
-
-
-def _stranded(offered: Mapping[str, IntArray], free: Mapping[str, IntArray]) -> dict[str, float]:
-    """Devices strand nothing: Pods that want none go on to fit."""
-    gone = {
-        name: (offered[name] > 0) & (_shares(free[name], offered[name]) < USED_UP)
-        for name in offered
-        if not is_device(name)
-    }
-    stranded = {}
-    for name in offered:
-        if name != PODS:
-            lost = np.logical_or.reduce([gone[other] for other in gone if other != name])
-            stranded[name] = _ratio(free[name][lost].sum(), offered[name].sum())
-    return stranded
 
 
 def _most(codes: IntArray, pods: IntArray) -> float:

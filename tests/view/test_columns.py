@@ -86,6 +86,33 @@ def test_pods_that_wait_have_what_was_said_of_them() -> None:
     assert texts[pending["group"][grouped]] == "default/train"
 
 
+def test_what_is_free_is_stranded_where_another_resource_is_used_up() -> None:
+    made = Cluster()
+    for name in ("full", "half", "crowded"):
+        made.add(make_node(name).capacity({GPU: "2"}, cpu="4", memory="8Gi", pods=10))
+    made.add(make_pod("p").req({GPU: "2"}, cpu="3900m", memory="2Gi").node("full"))
+    made.add(make_pod("q").req({GPU: "2"}, cpu="2").node("half"))
+    made.add(*(make_pod(f"r{index}").node("crowded") for index in range(10)))
+    nodes = document(made)["nodes"]
+    stranded = {
+        name: {resource: nodes[f"stranded/{resource}"][row] for resource in ("cpu", "memory", GPU)}
+        for row, name in enumerate(nodes["name"])
+    }
+    assert stranded == {
+        "full": {"cpu": 0, "memory": 6 * 2**30, GPU: 0},
+        "half": {"cpu": 0, "memory": 0, GPU: 0},
+        "crowded": {"cpu": 4000, "memory": 8 * 2**30, GPU: 2},
+    }
+
+
+def test_pods_on_nodes_name_their_group() -> None:
+    made = cluster()
+    made.add(make_pod("worker").pod_group("train").node("n1"))
+    bays = document(made)
+    groups = sorted(bays["texts"][index] for index in bays["pods"]["group"])
+    assert groups == ["", "", "", "default/train"]
+
+
 def test_queues_have_their_amounts_and_pods_name_theirs() -> None:
     made = tenants("n1", "red")
     made.add(tenant_pod("a", "red", cpu="1").node("n1"))

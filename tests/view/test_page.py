@@ -135,6 +135,32 @@ def test_each_cell_is_filled_as_high_as_the_columns_say(
         assert empty == (0xF1, 0xF2, 0xF4)
 
 
+def test_stranded_room_is_what_the_columns_say(tab: Tab, site: Site) -> None:
+    with site.lock:
+        site.cluster.add(make_pod("rest").req(cpu="1").node("n10"))
+    tab.wait("bayplan.state.bays.counts.pods === 4")
+    lens(tab, "stranded room")
+    shares = tab.run("bayplan.state.bays.nodes.name.map((_, row) => bayplan.state.lens.share(row))")
+    assert shares == [0, 0, 0.5]
+    light, same, dark = (pixel(tab, name, 0.5, 0.1) for name in ("n1", "n2", "n10"))
+    assert light == same
+    assert sum(dark) < sum(light)
+    says = tab.run("bayplan.state.bays.nodes.name.map((_, row) => bayplan.state.lens.says(row))")
+    assert says == ["stranded nothing", "stranded nothing", "stranded memory 50%"]
+
+
+def test_groups_are_a_lens_when_there_are_some(tab: Tab, site: Site) -> None:
+    labels = "[...document.getElementById('lens').options].map(one => one.text)"
+    assert "group" not in tab.run(labels)
+    with site.lock:
+        site.cluster.add(make_pod("worker").pod_group("train").node("n2"))
+    tab.wait(f"{labels}.includes('group')")
+    lens(tab, "group")
+    assert "default/train (1)" in tab.text("#legend")
+    says = tab.run("bayplan.state.bays.nodes.name.map((_, row) => bayplan.state.lens.says(row))")
+    assert says == ["group none", "group default/train", "group none"]
+
+
 def test_a_node_that_is_clicked_shows_its_pods(tab: Tab) -> None:
     tab.click(*where(tab, "n10"))
     tab.wait("document.querySelector('#answer h2')?.innerText === 'n10'")

@@ -22,6 +22,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.cache.node_load import NodeLoads
@@ -32,6 +34,7 @@ from bayplan.cache.requests import pod_requests
 from bayplan.config.args import LoadSource
 from bayplan.explain.names import Names
 from bayplan.explain.why import API_VERSION
+from bayplan.measures import stranded
 from bayplan.world import World
 
 LEVELS = (
@@ -285,12 +288,15 @@ class Bays:
         for name in [name for name in table.rows if name not in names]:
             table.remove(name)
             del self._seen[name]
+        offered, requested = taken.offered, taken.requested
+        free = {name: np.maximum(offered[name] - requested[name], 0) for name in offered}
         order: Iterable[int] = range(len(taken.nodes))
         if not table.rows:
             order = sorted(order, key=lambda i: self._place(taken.nodes[i]))
         sums = [
-            *((f"allocatable/{name}", values.tolist()) for name, values in taken.offered.items()),
-            *((f"requested/{name}", values.tolist()) for name, values in taken.requested.items()),
+            *((f"allocatable/{name}", values.tolist()) for name, values in offered.items()),
+            *((f"requested/{name}", values.tolist()) for name, values in requested.items()),
+            *((f"stranded/{name}", v.tolist()) for name, v in stranded(offered, free).items()),
             *((f"load/{name}", _shares(values)) for name, values in taken.load.items()),
         ]
         for i in order:
@@ -363,6 +369,7 @@ class Bays:
             ("requests", self._request(pod)),
             ("owner", self._text(owner)),
             ("queue", self._text(taken.queues.get(pod.shape.id, ""))),
+            ("group", self._text(_group(pod, taken))),
             ("created", _seconds(pod.created)),
         ]
 
@@ -394,9 +401,6 @@ class Bays:
             table.write(table.add(key) if row is None else row, self._of_pending(pod, taken))
 
     def _of_pending(self, pod: Pod, taken: Taken) -> list[tuple[str, Any]]:
-        group = taken.groups.get(pod.shape.id, "")
-        if pod.pod_group:
-            group = f"{pod.namespace}/{pod.pod_group}"
         nominated = pod.status.nominated_node_name if self._named else ""
         return [
             ("name", pod.key),
@@ -404,7 +408,7 @@ class Bays:
             ("priority", pod.priority),
             ("requests", self._request(pod)),
             ("queue", self._text(taken.queues.get(pod.shape.id, ""))),
-            ("group", self._text(group)),
+            ("group", self._text(_group(pod, taken))),
             ("scheduler", self._text(pod.spec.scheduler_name)),
             ("nominated", self._text(nominated)),
             ("message", self._text(taken.messages[pod.uid])),
@@ -425,6 +429,13 @@ def said(pod: Pod) -> str:
     if condition is None or condition.status == "True":
         return ""
     return condition.message or condition.reason
+
+
+def _group(pod: Pod, taken: Taken) -> str:
+    """The key of the Pod's group; "" for none."""
+    if pod.pod_group:
+        return f"{pod.namespace}/{pod.pod_group}"
+    return taken.groups.get(pod.shape.id, "")
 
 
 def _waiting(pod: Pod) -> str:

@@ -21,12 +21,14 @@ export function lenses(bays, verdict) {
     const load = bays.nodes[`load/${name}`];
     if (load) add(`load ${name}`, `measured load: ${name}`, () => scale(`load of ${name}`, (row) => known(load[row])));
   }
+  add("stranded", "stranded room", () => strandedRoom(bays, resources));
   const ofPods = (label, ofPod) => () => ({
     ...category(label, bays, (row) => most(bays, row, ofPod), dominant),
     ofPod,
   });
   if (bays.queues.length) add("queue", "queue", ofPods("queue", (pod) => bays.podText("queue", pod)));
   add("namespace", "namespace", ofPods("namespace", (pod) => bays.podText("owner", pod).split("/")[0]));
+  if (bays.pods.group?.some((text) => text > 0)) add("group", "group", ofPods("group", (pod) => bays.podText("group", pod)));
   add("owner", "owner", ofPods("owner", (pod) => bays.podText("owner", pod)));
   if (bays.nodes.created) {
     add("age", "age", () => range("age", bays, (row) => known(bays.nodes.created[row]), dominant, age));
@@ -51,6 +53,14 @@ function scale(label, share) {
   };
   const legend = Array.from({ length: STEPS }, (_, i) => ({ step: i, text: `from ${Math.round((i / STEPS) * 100)}%` }));
   return { share, step, legend, says: (row) => `${label} ${percent(share(row))}` };
+}
+
+// What is free, but of no use, since another resource of the node is used up.
+function strandedRoom(bays, resources) {
+  const lost = (row) => resources.map((name) => [name, known(bays.nodes[`stranded/${name}`]?.[row]) / bays.nodes[`allocatable/${name}`][row]]).filter(([, share]) => share > 0);
+  const share = (row) => Math.max(0, ...lost(row).map(([, one]) => one));
+  const says = (row) => `stranded ${lost(row).map(([name, one]) => `${name} ${percent(one)}`).join(", ") || "nothing"}`;
+  return { ...scale("stranded", share), says };
 }
 
 function range(label, bays, value, share, words) {
