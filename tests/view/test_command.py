@@ -144,6 +144,6 @@ def test_what_a_page_of_files_says_of_a_lost_zone_is_what_simulate_says(
     placed = {one["pod"]: one["node"] for one in simulated["placements"] if "lost" in one}
     assert loss["back"] == placed == {"shop/web": "n2"}
     assert loss["nodes"] == simulated["lost"]["nodes"] == ["n1"]
-    assert loss["sentence"].startswith("1 nodes lost, 1 Pods with them: 1 come back")
+    assert loss["sentence"].startswith("1 node lost, 1 Pod with it: back on a node: 1")
     assert refused.status == 400
     assert "no Node has this label" in why
