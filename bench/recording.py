@@ -135,6 +135,7 @@ class CoreWorld:
     Attributes:
         client: what was written.
         core: the scheduler and its world.
+        inbox: what other threads post to the scheduling thread.
     """
 
     def __init__(
@@ -149,13 +150,13 @@ class CoreWorld:
     ) -> None:
         self.client = RecordingClient()
         self._objects = objects
-        self._inbox = Inbox()
+        self.inbox = Inbox()
         self._claims = ClaimController()
         ports = Ports(
             events=NoEvents(),
             writer=self.client,
             statuses=StatusWriter(self.client),
-            inbox=self._inbox,
+            inbox=self.inbox,
             instrument=instrument or Metrics(),
             binding_workers=InlineExecutor(),
             clock=clock,
@@ -220,7 +221,7 @@ class CoreWorld:
 
     def _take_in(self) -> bool:
         """Outcomes of bindings, then what the API server would say; whether there was any."""
-        busy = bool(self._inbox) or bool(self.client.echo) or self._scheduler.in_flight > 0
+        busy = bool(self.inbox) or bool(self.client.echo) or self._scheduler.in_flight > 0
         self._scheduler.take_in(wait=False)
         echo, self.client.echo = self.client.echo, []
         for message in echo:
@@ -228,7 +229,7 @@ class CoreWorld:
         return busy
 
     def _activate(self, pods: Any) -> None:
-        self._inbox.post(ActivatePods(tuple(pods)))
+        self.inbox.post(ActivatePods(tuple(pods)))
 
     def _keep_churning(self) -> None:
         self._decisions += 1
