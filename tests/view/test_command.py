@@ -114,14 +114,16 @@ status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}}
 """
 
 
-def test_what_a_page_of_files_says_of_a_lost_zone_is_what_simulate_says(
+def test_what_a_page_of_files_says_of_other_nodes_is_what_simulate_says(
     bayplan: Bayplan, file: Path
 ) -> None:
     file.write_text(ZONES + OTHER)
     zone = {"label": "topology.kubernetes.io/zone", "value": "a"}
     command = [sys.executable, "-m", "bayplan"]
     lose = f"--lose={zone['label']}={zone['value']}"
-    said = subprocess.check_output([*command, "simulate", "-f", file, "-o", "json", lose])
+    simulates = [*command, "simulate", "-f", str(file), "-o", "json"]
+    said = subprocess.check_output([*simulates, lose])
+    more = subprocess.check_output([*simulates, "--add=2", "--like=n1"])
     with subprocess.Popen(
         [*command, "view", "-f", file], stdout=subprocess.PIPE, text=True
     ) as process:
@@ -138,6 +140,11 @@ def test_what_a_page_of_files_says_of_a_lost_zone_is_what_simulate_says(
             page.request("GET", "/lose?label=zone&value=a", headers=cookie)
             refused = page.getresponse()
             why = refused.read().decode()
+            page.request("GET", "/add?number=2&like=n1", headers=cookie)
+            growth = json.loads(page.getresponse().read())
+            page.request("GET", "/add?number=2&like=n7", headers=cookie)
+            no_such = page.getresponse()
+            missing = no_such.read().decode()
         finally:
             process.terminate()
     simulated = json.loads(said)
@@ -147,3 +154,7 @@ def test_what_a_page_of_files_says_of_a_lost_zone_is_what_simulate_says(
     assert loss["sentence"].startswith("1 node lost, 1 Pod with it: back on a node: 1")
     assert refused.status == 400
     assert "no Node has this label" in why
+    assert {
+        key: growth[key] for key in ("like", "nodes", "pods", "fits", "noLonger")
+    } == json.loads(more)["added"]
+    assert (no_such.status, "there is no such Node" in missing) == (400, True)

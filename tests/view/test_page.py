@@ -27,17 +27,10 @@ PIXEL = """(([name, across, up]) => {
 })"""
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
-    with chromium.opened(tmp_path_factory.mktemp("chromium")) as tab:
-        yield tab
+class _Supposed:
+    """Answers of other clusters, as the page gets them."""
 
-
-@pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    monkeypatch.setattr(boards, "SECONDS", 0.0)
-
-    def loses(label: str, value: str) -> dict[str, Any]:
+    def lose(self, label: str, value: str) -> dict[str, Any]:
         assert (label, value) == (ZONE, "a")
         return {
             "sentence": "2 nodes lost, 2 Pods with them: 1 come back, 1 stay down, 0 are gone",
@@ -48,7 +41,30 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
             "evicted": {"bank/db": ["shop/web-1"]},
         }
 
-    with served(loses) as made:
+    def add(self, number: int, like: str) -> dict[str, Any]:
+        assert (number, like) == (3, "n10")
+        return {
+            "sentence": "3 nodes like n10 added: placed in addition: 2, no longer placed: 1",
+            "like": "n10",
+            "nodes": ["n10-added-1", "n10-added-2", "n10-added-3"],
+            "pods": [],
+            "fits": {"shop/big": "n10-added-1", "shop/web-9": "n2"},
+            "noLonger": ["shop/old"],
+            "waits": {"bank/vault": "no room", "shop/old": "too much skew"},
+        }
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    with chromium.opened(tmp_path_factory.mktemp("chromium")) as tab:
+        yield tab
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setattr(boards, "SECONDS", 0.0)
+
+    with served(_Supposed()) as made:
         yield made
 
 
@@ -208,6 +224,25 @@ def test_nodes_can_be_thought_away(tab: Tab) -> None:
     tab.press("Escape")
     assert pixel(tab, "n1", 0.7, 0.1) == full
     assert tab.run("document.getElementById('lose').selectedIndex") == 0
+
+
+def test_nodes_like_one_can_be_added_in_thought(tab: Tab) -> None:
+    tab.click(*where(tab, "n10"))
+    tab.wait("document.getElementById('add') !== null")
+    tab.run("document.getElementById('more-nodes').value = '3'")
+    tab.run("document.getElementById('add').click()")
+    tab.wait("document.querySelector('#answer h2')?.innerText.startsWith('3 nodes like n10 added')")
+    tables = tab.run(
+        "[...document.querySelectorAll('#answer table')].map(one => one.innerText.split('\\n'))"
+    )
+    assert tables == [
+        ["placed in addition\ton", "shop/big\tn10-added-1", "shop/web-9\tn2"],
+        ["no longer placed\twhy", "shop/old\ttoo much skew"],
+        ["still waits\twhy", "bank/vault\tno room"],
+    ]
+    assert tab.run("[...bayplan.picture.ghosts.keys()]") == ["n10-added-1", "n2"]
+    tab.press("Escape")
+    assert tab.run("bayplan.picture.ghosts.size") == 0
 
 
 def test_everything_can_be_done_with_the_keyboard_alone(tab: Tab) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlencode
 
 import pytest
 from tests.core_harness import Cluster
@@ -19,7 +19,7 @@ from tests.view.support import board, cluster, patched
 from bayplan.testing import make_node, make_pod
 from bayplan.view import board as boards
 from bayplan.view import server as serving
-from bayplan.view.board import Board, Loses
+from bayplan.view.board import Board, Supposes
 from bayplan.view.session import POLICY, Session
 
 
@@ -70,7 +70,7 @@ class Answer:
 
 
 @contextmanager
-def served(loses: Loses | None = None) -> Iterator[Site]:
+def served(supposes: Supposes | None = None) -> Iterator[Site]:
     made, lock = cluster(), threading.Lock()
 
     def ask(answer: Any) -> Any:
@@ -80,7 +80,7 @@ def served(loses: Loses | None = None) -> Iterator[Site]:
     shown = Board(made.core, ask)
     listening = serving.bound("127.0.0.1", 0)
     session = Session("127.0.0.1", listening.getsockname()[1])
-    server = serving.server(serving.application(shown, session, shown.why, "a tést", loses))
+    server = serving.server(serving.application(shown, session, shown.why, "a tést", supposes))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:
@@ -269,3 +269,17 @@ def test_more_open_pages_than_there_is_room_for_are_told_to_come_later(
         assert site.get("/").status == 503
         for stream in streams:
             stream.close()
+
+
+@pytest.mark.parametrize("number", ["", "0", "-1", "1001", "9" * 5000, "x", "²"])
+def test_a_number_of_nodes_that_cannot_be_added_is_refused(site: Site, number: str) -> None:
+    site.enter()
+    answer = site.get(f"/add?{urlencode({'number': number, 'like': 'n1'})}")
+    assert (answer.status, answer.text) == (400, "number must be from 1 to 1000")
+
+
+def test_only_a_picture_of_files_gets_nodes(site: Site) -> None:
+    site.enter()
+    assert site.get("/bays").headers["x-bayplan-supposes"] == "no"
+    answer = site.get("/add?number=1&like=n1")
+    assert (answer.status, answer.text) == (404, "only a picture of files can lose or get nodes\n")

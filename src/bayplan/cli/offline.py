@@ -160,15 +160,16 @@ def load(
         plugins.unusable(ConfigError(error.errors, str(config or "")))
 
 
-def core_before(
+def load_before(
     cluster: LoadedCluster,
     config: Path | None,
     plugin_dirs: Iterable[Path] | None,
     feature_gates: Iterable[str] | None,
-) -> Core:
-    """A core with ``cluster``, which was loaded with these options, before nodes were added."""
+) -> tuple[LoadedCluster, Core]:
+    """What `load` would be with the same options, had no nodes been added to ``cluster``."""
     registry, effective = _configured(config, plugin_dirs, feature_gates)
-    return offline_core(cluster.without_growth(), effective, registry)
+    before = cluster.without_growth()
+    return before, offline_core(before, effective, registry)
 
 
 def _configured(

@@ -130,8 +130,8 @@ def simulate(
         placements = place(core, judged(cluster, core), details=not output.is_data)
         gained = None
         if cluster.growth is not None:
-            without = offline.core_before(cluster, config, plugin_dir, feature_gates)
-            gained = gain(place(without, judged(cluster.without_growth(), without)), placements)
+            old, without = offline.load_before(cluster, config, plugin_dir, feature_gates)
+            gained = gain(place(without, judged(old, without)), placements)
     if cluster.loss is not None:
         _mark_lost(cluster.loss, placements)
     offline.print_notes(cluster)

@@ -19,32 +19,27 @@ from urllib.parse import urlencode
 import msgspec
 import typer
 
-from bayplan.app.assembly import Core
 from bayplan.app.follow import Follower
 from bayplan.app.sources import Sources
 from bayplan.cli import asking, live, offline, plugins
-from bayplan.cli.simulate import evicted_for, loss_sentence
+from bayplan.cli.supposing import SupposedFiles
 from bayplan.cli.view_text import print_bays
 from bayplan.client.errors import ApiError, Forbidden
 from bayplan.client.http import Http
 from bayplan.client.kubeconfig import Kubeconfig, KubeconfigError
 from bayplan.config import ConfigError
 from bayplan.profiles import OneForAll
-from bayplan.simulation import ClusterFileError, LoadedCluster
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
 from bayplan.simulation.cluster import STDIN
 from bayplan.simulation.name_order import NameOrder
-from bayplan.simulation.offline import judged
-from bayplan.simulation.simulate import simulate
 from bayplan.view.board import (
-    Answer,
     AskedBoard,
     Board,
     Followed,
     Judges,
-    Loses,
     RefusedError,
     SaysWhy,
+    Supposes,
 )
 from bayplan.view.columns import LEVELS
 from bayplan.view.session import Session, is_loopback
@@ -99,7 +94,7 @@ def view(
             plugins.unusable(NOT_INSTALLED)
         if not is_loopback(address):
             plugins.unusable(f"--address {address} is no loopback address: others could look")
-    loses: Loses | None = None
+    supposes: Supposes | None = None
     judged_here = server is None and any((file, config, output))
     where = Kubeconfig(kubeconfig, context)
     parts = server, lease, authority, where
@@ -112,7 +107,13 @@ def view(
             )
             cluster, core = load()
             if file and STDIN not in file:
-                loses = partial(_lost, load)
+                before = partial(
+                    offline.load_before,
+                    config=config,
+                    plugin_dirs=plugin_dir,
+                    feature_gates=feature_gates,
+                )
+                supposes = SupposedFiles(load, before)
             offline.print_notes(cluster)
             board = Board(core, _alone(), level, still=True)
             if output is not None:
@@ -137,7 +138,7 @@ def view(
     board.packed()  # the first browser need not wait for the columns
     session = Session(address, listening.getsockname()[1])
     typer.echo(f"{session.url}\nThe address lets one browser in, once. Ctrl-C ends it.")
-    serving.run(serving.application(board, session, why, source, loses), listening)
+    serving.run(serving.application(board, session, why, source, supposes), listening)
 
 
 def _print(bays: dict[str, Any], output: Output) -> None:
@@ -145,26 +146,6 @@ def _print(bays: dict[str, Any], output: Output) -> None:
         print_bays(offline.console(), bays)
     else:
         typer.echo(msgspec.json.encode(bays))
-
-
-def _lost(load: Callable[..., tuple[LoadedCluster, Core]], label: str, value: str) -> Answer:
-    """What ``bayplan simulate --lose`` says: the files are read again, without these nodes."""
-    try:
-        cluster, core = load(losing=(label, value))
-    except ClusterFileError as error:
-        raise RefusedError(400, str(error)) from None
-    assert cluster.loss is not None
-    placements = simulate(core, judged(cluster, core), evict=True, again=True)
-    loss = cluster.loss
-    lost = [placement for placement in placements if placement["pod"] in loss.pods]
-    return {
-        "sentence": loss_sentence(loss, placements),
-        "nodes": loss.nodes,
-        "back": {one["pod"]: one["node"] for one in lost if one["node"] is not None},
-        "down": {one["pod"]: one["message"] for one in lost if one["node"] is None},
-        "gone": loss.gone,
-        "evicted": evicted_for(placements),
-    }
 
 
 def _alone() -> Any:

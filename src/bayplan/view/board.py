@@ -86,11 +86,14 @@ class SaysWhy(Protocol):
         """As `Board.why`; raises `RefusedError`."""
 
 
-class Loses(Protocol):
-    """Says what would be without the nodes that have this value of a label."""
+class Supposes(Protocol):
+    """Says what would be with other nodes, as docs/view.md has it. All may raise `RefusedError`."""
 
-    def __call__(self, label: str, value: str) -> Answer:
-        """As docs/view.md has it; raises `RefusedError`."""
+    def lose(self, label: str, value: str) -> Answer:
+        """Without the nodes that have this value of a label."""
+
+    def add(self, number: int, like: str) -> Answer:
+        """With so many more nodes like this one."""
 
 
 class Followed(Protocol):

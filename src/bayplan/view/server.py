@@ -10,6 +10,7 @@
 | ``/why-not?pod=NS/NAME`` | what stands against each node |
 | ``/node?name=`` | the Pods of a node |
 | ``/lose?label=&value=`` | what would be without these nodes; of files |
+| ``/add?number=&like=`` | what would be with more nodes like this one; of files |
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bayplan.view.board import SECONDS, Answer, Followed, Loses, RefusedError, SaysWhy
+from bayplan.view.board import SECONDS, Answer, Followed, RefusedError, SaysWhy, Supposes
 from bayplan.view.session import HEADERS, Session
 
 STATIC = Path(__file__).parent / "static"
@@ -43,6 +44,8 @@ TYPES = {
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
 }
+MOST_ADDED = 1000
+"""Nodes that the page may add at once."""
 LONGEST_BODY = 1024
 """Bytes of a POST: a token."""
 PAGES_OPEN = 100
@@ -54,7 +57,7 @@ KEEP_ALIVE_SECONDS = 15.0
 
 
 def application(
-    board: Followed, session: Session, why: SaysWhy, source: str, loses: Loses | None = None
+    board: Followed, session: Session, why: SaysWhy, source: str, supposes: Supposes | None = None
 ) -> ASGIApp:
     """The page.
 
@@ -63,9 +66,9 @@ def application(
         session: who may look.
         why: who says why a Pod waits.
         source: in words, where the picture comes from and who answers.
-        loses: who says what would be without some nodes; None where nobody does.
+        supposes: who says what would be with other nodes; None where nobody does.
     """
-    answers = _Answers(board, session, why, source, loses)
+    answers = _Answers(board, session, why, source, supposes)
     files = {file.name: file for file in STATIC.iterdir() if file.suffix in TYPES}
 
     def static(request: Request) -> Response:
@@ -85,6 +88,7 @@ def application(
             Route("/why-not", answers.why_not),
             Route("/node", answers.node),
             Route("/lose", answers.lose),
+            Route("/add", answers.add),
         ]
     )
     return _Guard(app, session)
@@ -124,10 +128,15 @@ def _is_open(path: str) -> bool:
 
 class _Answers:
     def __init__(
-        self, board: Followed, session: Session, why: SaysWhy, source: str, loses: Loses | None
+        self,
+        board: Followed,
+        session: Session,
+        why: SaysWhy,
+        source: str,
+        supposes: Supposes | None,
     ) -> None:
         self._board, self._session, self._why, self._source = board, session, why, source
-        self._loses, self._losing = loses, threading.Lock()
+        self._supposes, self._supposing = supposes, threading.Lock()
 
     async def session(self, request: Request) -> Response:
         body = b""
@@ -145,7 +154,7 @@ class _Answers:
     async def bays(self, _: Request) -> Response:
         data = await run_in_threadpool(self._board.packed)
         headers = {"content-encoding": "gzip", "x-bayplan-source": quote(self._source)}
-        headers["x-bayplan-loses"] = "no" if self._loses is None else "yes"
+        headers["x-bayplan-supposes"] = "no" if self._supposes is None else "yes"
         return Response(data, media_type="application/json", headers=headers)
 
     async def changes(self, request: Request) -> Response:
@@ -198,16 +207,24 @@ class _Answers:
 
     async def lose(self, request: Request) -> Response:
         label, value = (request.query_params.get(key, "") for key in ("label", "value"))
+        return await self._suppose(lambda supposes: supposes.lose(label, value))
 
+    async def add(self, request: Request) -> Response:
+        number, like = (request.query_params.get(key, "") for key in ("number", "like"))
+        if not number.isdecimal() or len(number) > 9 or not 1 <= int(number) <= MOST_ADDED:
+            raise HTTPException(400, f"number must be from 1 to {MOST_ADDED}")
+        return await self._suppose(lambda supposes: supposes.add(int(number), like))
+
+    async def _suppose(self, question: Callable[[Supposes], Answer]) -> Response:
         def ask() -> Answer:
-            if self._loses is None:
-                raise RefusedError(404, "only a picture of files can lose nodes")
-            if not self._losing.acquire(blocking=False):
-                raise RefusedError(429, "another loss is being simulated")
+            if self._supposes is None:
+                raise RefusedError(404, "only a picture of files can lose or get nodes")
+            if not self._supposing.acquire(blocking=False):
+                raise RefusedError(429, "another question of this kind is being answered")
             try:
-                return self._loses(label, value)
+                return question(self._supposes)
             finally:
-                self._losing.release()
+                self._supposing.release()
 
         return await _asked(ask, "")
 

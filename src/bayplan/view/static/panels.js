@@ -171,23 +171,38 @@ export function byNode(nodes) {
   return counts;
 }
 
-export function node(bays, lens, row, answer, into, close) {
+// What is on a node; add asks what would be with more like it, where it can be asked.
+export function node(bays, lens, row, answer, into, close, add) {
   const pods = answer.pods.slice(0, MOST_LISTED).map((pod) => [pod.pod, Object.entries(pod.requests).map(([name, amount]) => `${amount} ${name}`).join(", "), pod.terminating ? "terminating" : ""]);
-  show(into, answer.node, [element("p", {}, ofNode(bays, lens, row)), pods.length ? table(["pod", "requests", ""], pods) : element("p", {}, "no Pods")], close);
+  const number = element("input", { id: "more-nodes", type: "number", min: 1, max: 1000, value: 1 });
+  const adding = add && element("p", { class: "doing" }, element("label", {}, "Nodes like this one ", number), element("button", { type: "button", id: "add", onclick: () => add(number.value, answer.node) }, "What if added"));
+  show(into, answer.node, [element("p", {}, ofNode(bays, lens, row)), adding, pods.length ? table(["pod", "requests", ""], pods) : element("p", {}, "no Pods")].filter(Boolean), close);
+}
+
+function listed(title, entries) {
+  const rows = Object.entries(entries);
+  if (!rows.length) return [];
+  return [table(title, rows.slice(0, MOST_LISTED).map(([pod, remark]) => [pod, [remark].flat().join(", ")])), rows.length > MOST_LISTED ? element("p", {}, `and ${rows.length - MOST_LISTED} more`) : null].filter(Boolean);
 }
 
 // What is left without some nodes, as bayplan simulate --lose has it.
 export function loss(answer, into, close) {
-  const listed = (title, entries) => {
-    const rows = Object.entries(entries);
-    if (!rows.length) return [];
-    return [table(title, rows.slice(0, MOST_LISTED).map(([pod, remark]) => [pod, [remark].flat().join(", ")])), rows.length > MOST_LISTED ? element("p", {}, `and ${rows.length - MOST_LISTED} more`) : null].filter(Boolean);
-  };
   show(into, answer.sentence, [
     ...listed(["stays down", "why"], answer.down),
     ...listed(["would be evicted", "for"], answer.evicted),
     ...listed(["gone", "why"], answer.gone),
     ...listed(["comes back", "on"], answer.back),
+  ], close);
+}
+
+// What more nodes change, as bayplan simulate --add has it.
+export function growth(answer, into, close) {
+  const kept = Object.fromEntries(answer.noLonger.map((pod) => [pod, answer.waits[pod] ?? ""]));
+  const waits = Object.fromEntries(Object.entries(answer.waits).filter(([pod]) => !(pod in kept)));
+  show(into, answer.sentence, [
+    ...listed(["placed in addition", "on"], answer.fits),
+    ...listed(["no longer placed", "why"], kept),
+    ...listed(["still waits", "why"], waits),
   ], close);
 }
 

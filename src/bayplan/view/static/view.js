@@ -8,7 +8,7 @@ import { Picture } from "./picture.js";
 const AGAIN = 2000; // milliseconds until a stream that ended is asked for again
 const get = (id) => document.getElementById(id);
 const page = Object.fromEntries(["summary", "lens", "lose", "losing", "legend", "bays", "tip", "here", "table", "answer", "pending", "more", "filter", "queues", "problem", "help"].map((id) => [id, get(id)]));
-const state = { bays: null, source: "", verdict: null, lens: null, all: [], asked: "", stream: null, tabled: false };
+const state = { bays: null, source: "", verdict: null, lens: null, all: [], asked: "", supposed: null, stream: null, tabled: false };
 let picture;
 
 async function start() {
@@ -43,7 +43,7 @@ async function load() {
   if (!answer.ok) return fail(await answer.text());
   state.source = decodeURIComponent(answer.headers.get("x-bayplan-source") ?? "");
   state.bays = new Bays(await answer.json());
-  state.loses = answer.headers.get("x-bayplan-loses") === "yes";
+  state.supposes = answer.headers.get("x-bayplan-supposes") === "yes";
   page.problem.hidden = true;
   picture.forget();
   refresh();
@@ -83,7 +83,7 @@ function refresh() {
   choose(state.lens?.id);
   if (bays.pendingChanged) list();
   if (bays.queuesChanged) panels.queues(bays, page.queues);
-  if (state.loses && !page.lose.options.length) panels.domains(bays, page.lose, page.losing);
+  if (state.supposes && !page.lose.options.length) panels.domains(bays, page.lose, page.losing);
   [bays.pendingChanged, bays.queuesChanged] = [false, false];
   document.body.dataset.generation = String(bays.generation);
 }
@@ -145,13 +145,30 @@ async function lose() {
   const asked = page.lose.value;
   if (!asked) return close();
   const [label, value] = JSON.parse(asked);
-  panels.problem(`What would be without ${value}: reading the files again`, page.answer, close);
-  const answer = await ask(`/lose?${new URLSearchParams({ label, value })}`);
-  if (!answer || page.lose.value !== asked) return;
+  const answer = await suppose(`without ${value}`, `/lose?${new URLSearchParams({ label, value })}`);
+  if (!answer) return;
   panels.loss(answer, page.answer, close);
   picture.lost = new Set(answer.nodes);
   picture.ghosts = panels.byNode(Object.values(answer.back));
   picture.draw();
+}
+
+async function add(number, like) {
+  const answer = await suppose(`with ${number} more like ${like}`, `/add?${new URLSearchParams({ number, like })}`);
+  if (!answer) return;
+  panels.growth(answer, page.answer, close);
+  page.lose.value = "";
+  picture.lost = new Set();
+  picture.ghosts = panels.byNode(Object.values(answer.fits));
+  picture.draw();
+}
+
+// An answer that takes its time; null where something else was asked meanwhile.
+async function suppose(what, path) {
+  state.supposed = path;
+  panels.problem(`What would be ${what}: reading the files again`, page.answer, close);
+  const answer = await ask(path);
+  return state.supposed === path ? answer : null;
 }
 
 async function whyNot() {
@@ -168,11 +185,12 @@ async function inspect(row) {
   const name = state.bays.nodes.name[row];
   if (!name) return;
   const answer = await ask(`/node?${new URLSearchParams({ name })}`);
-  if (answer) panels.node(state.bays, state.lens, row, answer, page.answer, close);
+  if (answer) panels.node(state.bays, state.lens, row, answer, page.answer, close, state.supposes ? add : null);
 }
 
 function close() {
   page.answer.hidden = true;
+  state.supposed = null;
   [picture.ghosts, picture.lost] = [new Map(), new Set()];
   page.lose.value = "";
   picture.draw();
