@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import structlog
 
-from bayplan.config.args import LoadSource
+from bayplan.config.args import LoadSource, PriceSource
 from bayplan.engine.faults import is_interrupt
 from bayplan.engine.runtime import Framework
 from bayplan.framework.interface import Plugin
@@ -44,6 +44,11 @@ class Profiles(Mapping[str, Framework]):
     def load_sources(self) -> list[LoadSource]:
         """Where the load of nodes is to be read."""
         return [source for f in self.values() for source in f.services.load_sources]
+
+    def sources(self) -> list[LoadSource | PriceSource]:
+        """Where load and prices of nodes are to be read."""
+        prices = [source for f in self.values() for source in f.services.price_sources]
+        return [*self.load_sources(), *prices]
 
     def close(self) -> None:
         """Close every plugin. Scheduling thread only."""

@@ -18,11 +18,13 @@ from tests.core_harness import profile
 
 from bayplan.app import load as module
 from bayplan.app.exposition import expose_load
-from bayplan.app.load import LoadFeeds
-from bayplan.cache.node_load import NodeLoad, NodeLoads
+from bayplan.app.load import LoadFeeds, PriceFeed
+from bayplan.cache.node_load import STALE_SECONDS, NodeLoad, NodeLoads
+from bayplan.cache.node_price import NodePrices, PriceRule
 from bayplan.client.connection import Connection
 from bayplan.client.http import Http
-from bayplan.config.args import LoadSource
+from bayplan.config import ConfigError
+from bayplan.config.args import PriceSource
 from bayplan.testing import Cluster, Json, make_node, make_pod
 
 SOON = 20.0
@@ -78,13 +80,13 @@ class Rig:
             amounts = {"cpu": 10, "memory": "10Gi", "pods": 110}
             self.cluster.add(make_node(name).capacity(amounts).status(capacity=amounts))
         core = self.cluster.core
-        (self.source,) = core.profiles.load_sources()
+        (self.source,) = core.profiles.sources()
         http = Http(Connection.to(server.url), max_tries=1)
         self.feeds = LoadFeeds(http, self.cluster.inbox, core.world.cache.nodes, interval=0.05)
         expose_load(self.cluster.metrics, self.feeds)
 
     def start(self) -> None:
-        self.feeds.watch(self.cluster.core.profiles.load_sources())
+        self.feeds.watch(self.cluster.core.profiles.sources())
 
     def until(self, condition: Callable[[], bool]) -> None:
         """Take in what comes until it holds."""
@@ -346,7 +348,7 @@ def test_equal_sources_are_asked_once_and_those_of_nobody_not_at_all(
 ) -> None:
     server.answer = metrics_list(node_metrics("a", "3"))
     it = rig()
-    sources: list[LoadSource] = it.cluster.core.profiles.load_sources()
+    sources = it.cluster.core.profiles.sources()
     it.feeds.watch([*sources, *sources])
     (feed,) = it.feeds.all()
     it.feeds.watch(sources)
@@ -358,4 +360,69 @@ def test_equal_sources_are_asked_once_and_those_of_nobody_not_at_all(
 
 
 def test_without_a_plugin_that_reads_it_nothing_is_asked() -> None:
-    assert Cluster().core.profiles.load_sources() == []
+    assert Cluster().core.profiles.sources() == []
+
+
+# Prices
+
+
+def prices_of(it: Rig) -> dict[str, float]:
+    nodes = it.cluster.core.world.cache.nodes
+    price = nodes.ensure_column(NodePrices)[PriceRule(source=it.source)]
+    return {i.name: v for i in nodes if not math.isnan(v := price.values.item(i.row))}
+
+
+def test_prices_are_read_by_promql(server: Source, rig: Callable[..., Rig]) -> None:
+    server.answer = lambda _: (200, vector({"a": "0.4", "b": "0.1", "x": "0.01"}, "node"))
+    it = rig(plugin="DomainCost", price={"promql": {"address": server.url, "token": "t0k"}})
+    it.start()
+    it.until(lambda: prices_of(it) == {"a": 0.4, "b": 0.1})
+    assert it.place("first") == "b"
+    assert it.metric("bayplan_load_samples_total", "unknown node") >= 1
+    assert it.metric("bayplan_load_nodes", f"prices of {server.url}") == 2
+    assert server.tokens == {"Bearer t0k"}
+    assert "max%20by%20%28node%29%20%28node_total_hourly_cost%29" in server.paths[0]
+    server.answer = lambda _: (200, vector({"a": "0.4", "b": "0.9", "c": "0.3"}, "node"))
+    it.until(lambda: len(prices_of(it)) == 3)
+    assert it.place("second") == "c"
+
+
+@pytest.mark.parametrize("lie", ["-1", "NaN", "+Inf", "cheap"])
+def test_a_node_does_not_win_by_a_price_that_is_none(
+    server: Source, rig: Callable[..., Rig], lie: str
+) -> None:
+    server.answer = lambda _: (200, vector({"a": lie, "b": "0.3", "c": "0.4"}, "node"))
+    it = rig(plugin="DomainCost", price={"promql": {"address": server.url}})
+    it.start()
+    it.until(lambda: it.feeds.all()[0].samples["invalid"] > 0)
+    assert prices_of(it) == {"b": 0.3, "c": 0.4}
+    assert it.place() == "b"
+
+
+def test_prices_count_until_they_are_too_old_and_then_are_not_known(server: Source) -> None:
+    it = Rig(server, plugin="DomainCost", price={"promql": {"address": server.url}}, budget={})
+    nodes, now = it.cluster.core.world.cache.nodes, [1e9]
+    assert isinstance(it.source, PriceSource)
+    ended = PriceFeed(it.source, it.feeds._shared[0], it.cluster.inbox, nodes, lambda: now[0], 1e6)
+    ended.close()
+    ended.arrive({"a": 0.2})
+    now[0] += STALE_SECONDS
+    ended.arrive(None)
+    assert prices_of(it) == {"a": 0.2}
+    now[0] += 1
+    ended.arrive(None)
+    assert prices_of(it) == {}
+    ended.arrive({"b": 0.2})
+    ended.end()
+    assert prices_of(it) == {}
+    assert it.place() in {"a", "b", "c"}
+
+
+def test_arguments_of_promql_are_checked(server: Source) -> None:
+    wrong = {"promql": {"address": "prometheus:9090", "query": ""}, "label": "price"}
+    with pytest.raises(ConfigError) as error:
+        Rig(server, plugin="DomainCost", price=wrong)
+    text = str(error.value)
+    assert "must name one of annotation, label, perDomain and promql" in text
+    assert "price.promql.address" in text
+    assert "price.promql.query" in text

@@ -87,7 +87,7 @@ class Follower:
                     raise error
         scheduler.take_in(wait=False)
         loads = LoadFeeds(Http(self.feed.connection), self.feed.inbox, self.core.world.cache.nodes)
-        loads.watch(self.core.profiles.load_sources())
+        loads.watch(self.core.profiles.sources())
 
     def _waiting(self) -> list[Kind[Any]]:
         """The kinds whose first list is still to come, but optional ones that cannot be read."""

@@ -1,27 +1,29 @@
-"""LoadFeeds: threads that ask for the measured load of nodes, one for each source.
+"""LoadFeeds: threads that ask for the measured load and prices of nodes, one for each source.
 
 A thread posts what its source says to the inbox; the scheduling thread writes it to the column
-(`bayplan.cache.node_load`). While a source does not answer, its samples grow old. Scheduling goes
-on whatever a source does: requests have time limits, and every fault is counted, and logged when it
-begins and when it ends.
+(`bayplan.cache.node_load`, `bayplan.cache.node_price`). While a source does not answer, its samples
+grow old. Scheduling goes on whatever a source does: requests have time limits, and every fault is
+counted, and logged when it begins and when it ends.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 
-from bayplan.cache.node_load import Capacity, NodeLoads, Readings, Written
+from bayplan.cache.node_load import STALE_SECONDS, Capacity, NodeLoads, Readings, Written
+from bayplan.cache.node_price import NodePrices, PriceRule
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.client.http import Http
-from bayplan.client.load_sources import LoadReader
-from bayplan.config.args import LoadSource
+from bayplan.client.load_sources import LoadReader, PriceReader
+from bayplan.config.args import LoadSource, PriceSource
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Command
 from bayplan.support.text import error_text
@@ -35,7 +37,11 @@ TIMEOUT_SECONDS = 10.0
 _FAULTS = ("invalid", "stale", "unknown node")
 
 
-class LoadFeed:
+T = TypeVar("T")
+S = TypeVar("S", bound=LoadSource | PriceSource)
+
+
+class Feed(ABC, Generic[S, T]):
     """One source and its thread.
 
     Attributes:
@@ -44,11 +50,14 @@ class LoadFeed:
         samples: what became of samples, see `bayplan.cache.node_load.Written`.
         newest: when the newest sample that was used was measured, seconds since the epoch.
         nodes: how many nodes have a sample.
+        what: the source is asked for.
     """
+
+    what: ClassVar[str]
 
     def __init__(
         self,
-        source: LoadSource,
+        source: S,
         http: Http,
         inbox: Inbox,
         nodes: LiveNodeTable,
@@ -60,13 +69,26 @@ class LoadFeed:
         self.samples: Counter[str] = Counter(dict.fromkeys(("used", *_FAULTS), 0))
         self.newest = 0.0
         self.nodes = 0
-        self._reader = LoadReader(source, http)
+        self._http = http
         self._inbox, self._table, self._now = inbox, nodes, now
         self._interval = interval
         self._failing = ""
         self._faults: set[str] = set()
         self._ended = threading.Event()
+        self._read = self._reader()
         threading.Thread(target=self._run, name="load", daemon=True).start()
+
+    @abstractmethod
+    def _reader(self) -> Callable[[], T]:
+        """What asks the source, in the thread."""
+
+    @abstractmethod
+    def arrive(self, readings: T | None) -> None:
+        """Write ``readings``; None: only forget what is too old. Scheduling thread only."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Forget what the source has said. Scheduling thread only."""
 
     def close(self) -> None:
         """Ask no more; returns at once."""
@@ -80,21 +102,33 @@ class LoadFeed:
                 self._inbox.post(LoadArrived(self, readings))
             self._ended.wait(self._interval)
 
-    def _poll(self) -> Readings | None:
+    def _poll(self) -> T | None:
         try:
-            readings = self._reader.read(TIMEOUT_SECONDS, self._now())
+            readings = self._read()
         except Exception as error:  # noqa: BLE001 - the thread goes on whatever a source says
             self.polls["failure"] += 1
             text = error_text(error)
             if not self._failing:
-                log.warning("Load of nodes cannot be read", source=str(self.source), error=text)
+                log.warning(
+                    f"{self.what} of nodes cannot be read", source=str(self.source), error=text
+                )
             self._failing = text
             return None
         self.polls["success"] += 1
         if self._failing:
-            log.info("Load of nodes can be read again", source=str(self.source))
+            log.info(f"{self.what} of nodes can be read again", source=str(self.source))
         self._failing = ""
         return readings
+
+
+class LoadFeed(Feed[LoadSource, Readings]):
+    """A source of measured load."""
+
+    what = "Load"
+
+    def _reader(self) -> Callable[[], Readings]:
+        reader = LoadReader(self.source, self._http)
+        return lambda: reader.read(TIMEOUT_SECONDS, self._now())
 
     def arrive(self, readings: Readings | None) -> None:
         """Write ``readings``; None: only forget old samples. Scheduling thread only."""
@@ -122,15 +156,47 @@ class LoadFeed:
         self._faults = set(written.examples)
 
 
+class PriceFeed(Feed[PriceSource, dict[str, float]]):
+    """A source of prices; what is no price is named by the plugin."""
+
+    what = "Prices"
+
+    def _reader(self) -> Callable[[], dict[str, float]]:
+        reader = PriceReader(self.source)
+        return lambda: reader.read(TIMEOUT_SECONDS)
+
+    def arrive(self, readings: dict[str, float] | None) -> None:
+        """Write ``readings``; None: forget all if the last ones are too old."""
+        if readings is not None:
+            self.newest = self._now()
+        elif self._now() - self.newest <= STALE_SECONDS:
+            return
+        written = self._write(readings or {})
+        self.samples.update(written)
+        self.nodes = written["used"]
+
+    def end(self) -> None:
+        """Forget what the source has said. Scheduling thread only."""
+        self._write({})
+
+    def _write(self, prices: dict[str, float]) -> Counter[str]:
+        rule, column = PriceRule(source=self.source), self._table.ensure_column(NodePrices)
+        column.follow(rule, self._table)
+        return column.write(rule, prices, self._table)
+
+
+AnyFeed = LoadFeed | PriceFeed
+
+
 @dataclass(frozen=True)
 class LoadArrived(Command):
     """What a source says; None if the source did not answer."""
 
-    feed: LoadFeed
-    readings: Readings | None
+    feed: Feed[Any, Any]
+    readings: Any
 
     def run(self) -> None:
-        """See `LoadFeed.arrive`."""
+        """See `Feed.arrive`."""
         self.feed.arrive(self.readings)
 
 
@@ -138,10 +204,10 @@ class LoadArrived(Command):
 class LoadEnded(Command):
     """The source is not asked any more."""
 
-    feed: LoadFeed
+    feed: Feed[Any, Any]
 
     def run(self) -> None:
-        """See `LoadFeed.end`."""
+        """See `Feed.end`."""
         self.feed.end()
 
 
@@ -161,12 +227,15 @@ class LoadFeeds:
         now: Callable[[], float] = time.time,
         interval: float = POLL_SECONDS,
     ) -> None:
-        self._make = partial(
-            LoadFeed, http=http, inbox=inbox, nodes=nodes, now=now, interval=interval
-        )
-        self._feeds: dict[LoadSource, LoadFeed] = {}
+        self._shared = http, inbox, nodes, now, interval
+        self._feeds: dict[LoadSource | PriceSource, AnyFeed] = {}
 
-    def watch(self, sources: Iterable[LoadSource]) -> None:
+    def _make(self, source: LoadSource | PriceSource) -> AnyFeed:
+        if isinstance(source, PriceSource):
+            return PriceFeed(source, *self._shared)
+        return LoadFeed(source, *self._shared)
+
+    def watch(self, sources: Iterable[LoadSource | PriceSource]) -> None:
         """Ask exactly ``sources`` from now on; feeds of previous ones go on undisturbed."""
         wanted = dict.fromkeys(sources)
         previous = self._feeds
@@ -174,6 +243,6 @@ class LoadFeeds:
         for source in previous.keys() - wanted.keys():
             previous[source].close()
 
-    def all(self) -> list[LoadFeed]:
+    def all(self) -> list[AnyFeed]:
         """Every feed."""
         return list(self._feeds.values())

@@ -146,7 +146,7 @@ class Process:
             asks.start()
         log.info("Starting", **self._serving.ports, profiles=sorted(self._core.profiles))
         self._wait_for_caches()
-        self._load.watch(self._core.profiles.load_sources())
+        self._load.watch(self._core.profiles.sources())
         gc.freeze()
         self._reloader.start()
         self._leadership.seek()

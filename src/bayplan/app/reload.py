@@ -181,7 +181,7 @@ class Reloader:
             config, registry, self._core.world, self._core.placers, self._ports
         )
         self._core.scheduler.adopt(profiles)
-        self._load.watch(profiles.load_sources())
+        self._load.watch(profiles.sources())
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,15 @@
 
 A price is a number of at least 0, in one currency for all nodes. A node whose price is absent, no
 number, negative or infinite is NaN; those where something stands that is no price are listed.
+
+Where a source is asked (`bayplan.app.load`), each answer replaces all prices.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -29,12 +32,14 @@ class PriceRule:
         label: of nodes, if there is no annotation to read.
         domains: a domain and its price each, if there is neither.
         keys: the labels that have a node's domains, coarse to fine; the finest with a price counts.
+        source: says the prices, if there is one; nodes do not.
     """
 
     annotation: str = ""
     label: str = ""
     domains: tuple[tuple[str, float], ...] = ()
     keys: tuple[str, ...] = ()
+    source: Hashable = None
 
     def price(self, node: Node) -> float | None:
         """The price; None where nothing says one, NaN where that is no price."""
@@ -105,7 +110,31 @@ class NodePrices:
     def set_node(self, row: int, node: Node, _previous: Node | None) -> None:
         """See `bayplan.cache.node_table.column.NodeColumn`."""
         for rule, price in self._by_rule.items():
-            price.set(row, rule.price(node))
+            if rule.source is None:
+                price.set(row, rule.price(node))
+
+    def write(
+        self, rule: PriceRule, said: Mapping[str, float], nodes: LiveNodeTable
+    ) -> Counter[str]:
+        """The source of ``rule``, which has been followed, says these prices and no others.
+
+        Args:
+            rule: the rule.
+            said: by the name of a node; NaN or less than 0 where there is no price.
+            nodes: the table of this column.
+
+        Returns:
+            How many prices were ``used``, ``invalid`` or of an ``unknown node``.
+        """
+        price, counts = self._by_rule[rule], Counter[str]()
+        for info in nodes:
+            amount = said.get(info.name)
+            valid = amount is not None and 0 <= amount < math.inf
+            price.set(info.row, amount if valid or amount is None else math.nan)
+            if amount is not None:
+                counts["used" if valid else "invalid"] += 1
+        counts["unknown node"] = len(said) - counts.total()
+        return counts
 
     def grow(self, n: int) -> None:
         """See `Column.grow`."""

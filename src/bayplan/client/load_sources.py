@@ -1,4 +1,7 @@
-"""What sources of measured load say: metrics.k8s.io, Prometheus, and load-watcher of trimaran."""
+"""What sources of measured load say: metrics.k8s.io, Prometheus, and load-watcher of trimaran.
+
+Sources of prices are Prometheus alone.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from bayplan.cache.node_load import NO_NUMBER, RESOURCES, Readings, of_node_metr
 from bayplan.client.connection import Connection
 from bayplan.client.errors import ServerError
 from bayplan.client.http import Http
-from bayplan.config.args import LoadQueries, LoadSource, SourceType
+from bayplan.config.args import LoadQueries, LoadSource, PriceSource, SourceType
 
 NODE_METRICS = "/apis/metrics.k8s.io/v1beta1/nodes"
 WATCHER = "/watcher"
@@ -71,18 +74,42 @@ class LoadReader:
         ]
         samples: dict[str, _Sample] = {}
         for resource, what, query in asked:
-            path = f"/api/v1/query?query={quote(query)}"
-            answer = _decoded(self._http.get(path, timeout / len(asked)), _QueryAnswer)
-            if answer.status != "success" or answer.data.result_type != "vector":
-                kind = answer.error or f"a {answer.data.result_type or 'thing'}, not a vector"
-                raise ServerError(f"PromQL for the {what} of {resource}: {kind}")
-            for series in answer.data.result or ():
+            about = f"the {what} of {resource}"
+            for series in _vector(self._http, query, timeout / len(asked), about):
                 name = series.metric.get(self._source.node_label)
                 if name is not None:
                     sample = samples.setdefault(name, _Sample())
                     getattr(sample, what)[resource] = _number(series.value[1])
                     sample.time = now
         return samples
+
+
+class PriceReader:
+    """Asks one source of prices, again and again."""
+
+    def __init__(self, source: PriceSource) -> None:
+        self._source = source
+        self._http = Http(Connection.to(source.address, source.token, verify=source.verify))
+
+    def read(self, timeout: float) -> dict[str, float]:
+        """The hourly prices by node, -1 for what is no number.
+
+        Raises:
+            bayplan.client.errors.ApiError: the source does not answer, or with an error.
+        """
+        return {
+            name: _number(series.value[1])
+            for series in _vector(self._http, self._source.query, timeout, "prices")
+            if (name := series.metric.get(self._source.node_label)) is not None
+        }
+
+
+def _vector(http: Http, query: str, timeout: float, about: str) -> list[_Series]:
+    answer = _decoded(http.get(f"/api/v1/query?query={quote(query)}", timeout), _QueryAnswer)
+    if answer.status != "success" or answer.data.result_type != "vector":
+        kind = answer.error or f"a {answer.data.result_type or 'thing'}, not a vector"
+        raise ServerError(f"PromQL for {about}: {kind}")
+    return answer.data.result or []
 
 
 def _of_watcher(http: Http, timeout: float) -> Mapping[str, _Sample]:

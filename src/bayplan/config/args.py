@@ -304,9 +304,26 @@ class LoadSource:
     queries: LoadQueries | None = None
 
     def __str__(self) -> str:
-        parts = urlsplit(self.address)
-        host = parts.netloc.rpartition("@")[2]
-        return f"{parts.scheme}://{host}{parts.path}" if self.address else "metrics.k8s.io"
+        return _without_user(self.address) if self.address else "metrics.k8s.io"
+
+
+def _without_user(address: str) -> str:
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+@dataclass(frozen=True)
+class PriceSource:
+    """A Prometheus with prices of nodes; fields as in `LoadSource`."""
+
+    address: str
+    token: str = field(default="", repr=False)
+    verify: bool = True
+    node_label: str = ""
+    query: str = ""
+
+    def __str__(self) -> str:
+        return f"prices of {_without_user(self.address)}"
 
 
 EXACT = "exact"
@@ -423,8 +440,24 @@ class ReservedForArgs(Wire):
     resources: dict[str, dict[str, Text]] = Field(default_factory=_volcanos)
 
 
+class PromqlPrices(Wire):
+    """A Prometheus that knows prices; the default query is for OpenCost's metrics."""
+
+    address: str = ""
+    token: SecretStr | None = None
+    insecure_skip_verify: bool = False
+    node_label: Text = "node"
+    query: Text = "max by (node) (node_total_hourly_cost)"
+
+    def source(self) -> PriceSource:
+        """What the arguments say."""
+        token = self.token.get_secret_value() if self.token else ""
+        address, verify = self.address.rstrip("/"), not self.insecure_skip_verify
+        return PriceSource(address, token, verify, self.node_label, self.query)
+
+
 class PriceArgs(Wire):
-    """Where the hourly price of a node stands: one of an annotation, a label, and its domains.
+    """Where the hourly price of a node stands: an annotation, a label, its domains, or PromQL.
 
     Without any, the annotation ``bayplan.dev/hourly-price``. Without a ``default`` a node without a
     price counts as the most expensive one.
@@ -433,6 +466,7 @@ class PriceArgs(Wire):
     annotation: str = ""
     label: str = ""
     per_domain: dict[str, float] = Field(default_factory=dict)
+    promql: PromqlPrices | None = None
     default: float | None = None
 
 

@@ -265,14 +265,12 @@ def _transfer(given: args.TransferArgs, path: str) -> Iterator[FieldError]:
 @validate_args.register(args.DomainCostArgs)
 def _(given: args.DomainCostArgs, path: str) -> Iterator[FieldError]:
     price = given.price
-    if sum(map(bool, (price.annotation, price.label, price.per_domain))) > 1:
-        yield FieldError(f"{path}.price", "must name one of annotation, label and perDomain")
-    prices = {f"perDomain[{name}]": amount for name, amount in price.per_domain.items()}
-    if price.default is not None:
-        prices["default"] = price.default
-    for name, amount in prices.items():
-        if not 0 <= amount < float("inf"):
-            yield FieldError(f"{path}.price.{name}", "must be a number of at least 0")
+    if sum(map(bool, (price.annotation, price.label, price.per_domain, price.promql))) > 1:
+        text = "must name one of annotation, label, perDomain and promql"
+        yield FieldError(f"{path}.price", text)
+    if price.promql is not None:
+        yield from _promql(price.promql, f"{path}.price.promql")
+    yield from _amounts(price, f"{path}.price")
     if given.transfer is not None:
         yield from _transfer(given.transfer, f"{path}.transfer")
     if given.budget is not None and not given.budget.annotation:
@@ -281,6 +279,22 @@ def _(given: args.DomainCostArgs, path: str) -> Iterator[FieldError]:
         yield FieldError(f"{path}.topologyKeys", "must name at least one label")
     if not 1e-9 <= given.significant < float("inf"):
         yield FieldError(f"{path}.significant", "must be at least 1e-9")
+
+
+def _promql(given: args.PromqlPrices, path: str) -> Iterator[FieldError]:
+    yield from _url(f"{path}.address", given.address)
+    for name, text in (("nodeLabel", given.node_label), ("query", given.query)):
+        if not text:
+            yield FieldError(f"{path}.{name}", "required")
+
+
+def _amounts(given: args.PriceArgs, path: str) -> Iterator[FieldError]:
+    prices = {f"perDomain[{name}]": amount for name, amount in given.per_domain.items()}
+    if given.default is not None:
+        prices["default"] = given.default
+    for name, amount in prices.items():
+        if not 0 <= amount < float("inf"):
+            yield FieldError(f"{path}.{name}", "must be a number of at least 0")
 
 
 @validate_args.register(args.LeastFragmentationArgs)

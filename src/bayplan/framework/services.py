@@ -14,7 +14,7 @@ from bayplan.api.pod import Pod
 from bayplan.cache.group_policy import Collects
 from bayplan.cache.node_price import FloatArray
 from bayplan.cache.queue_tree.past_use import PastUse
-from bayplan.config.args import LoadSource
+from bayplan.config.args import LoadSource, PriceSource
 from bayplan.framework.effects import Effect
 from bayplan.framework.groups import GroupSource
 from bayplan.framework.turns import Turns
@@ -57,6 +57,7 @@ class Services:
         chores: what is to be done from time to time. The leader calls them every few seconds, and
             carries out at once what they return.
         load_sources: where the load of nodes is to be read.
+        price_sources: where the prices of nodes are to be read.
         objective: what plans of groups are to make less; None for nothing.
     """
 
@@ -69,6 +70,7 @@ class Services:
         self.never_evicted: list[NeverEvicted] = []
         self.chores: list[Callable[[], Sequence[Effect]]] = []
         self.load_sources: list[LoadSource] = []
+        self.price_sources: list[PriceSource] = []
         self.objective: GroupObjective | None = None
 
     def add_group_source(self, source: GroupSource) -> None:

@@ -112,19 +112,19 @@ WAITING_GROUPS = Polled(
 )
 LOAD_POLLS = Polled(
     "bayplan_load_polls_total",
-    "How often a source of measured load was asked, and answered (success) or did not (failure).",
+    "How often a source of load or prices was asked, and answered (success) or did not (failure).",
     ("source", "result"),
 )
 LOAD_SAMPLES = Polled(
     "bayplan_load_samples_total",
-    "Samples of the load of nodes: used, invalid, stale, or of an unknown node.",
+    "Samples of the load, or prices, of nodes: used, invalid, stale, or of an unknown node.",
     ("source", "result"),
 )
 LOAD_AGE = Polled(
     "bayplan_load_sample_age_seconds", "Age of a source's newest sample that was used.", ("source",)
 )
 LOAD_NODES = Polled(
-    "bayplan_load_nodes", "Nodes whose load is known, from a sample that is not stale.",
+    "bayplan_load_nodes", "Nodes whose load or price is known, from a sample that is not stale.",
     ("source",),
 )  # fmt: skip
 EVENTS = Polled(

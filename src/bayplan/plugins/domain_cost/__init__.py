@@ -106,10 +106,14 @@ class DomainCost(
     def __init__(self, args: DomainCostArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
         given = args.price
-        elsewhere = given.label or given.per_domain
+        source = None if given.promql is None else given.promql.source()
+        elsewhere = given.label or given.per_domain or source
         annotation = given.annotation or ("" if elsewhere else HOURLY_PRICE)
         domains = tuple(given.per_domain.items())
-        self._rule = PriceRule(annotation, given.label, domains, tuple(args.topology_keys))
+        keys = () if source else tuple(args.topology_keys)
+        self._rule = PriceRule(annotation, given.label, domains, keys, source)
+        if source is not None:
+            handle.services.price_sources.append(source)
         self._default, self._significant = given.default, args.significant
         self._prices = handle.nodes.ensure_column(NodePrices).follow(self._rule, handle.nodes)
         self._metrics = PluginMetrics(handle.instrument, self.name)
@@ -260,7 +264,8 @@ class DomainCost(
         unknown = np.isnan(prices.values)
         highest = float(prices.values[~unknown].max(initial=0.0))
         instead = highest if self._default is None else self._default
-        if instead != self._instead:
+        if instead != self._instead or self._rule.source is not None:
+            # What a source says of a row is in no journal.
             self._instead = instead
             self._epoch += 1
         self._metrics.set("nodes_without_price", int((unknown & nodes.exists).sum()))
@@ -268,7 +273,7 @@ class DomainCost(
         faulty = sorted(name for row in prices.invalid if (name := nodes.names[row]))
         if faulty and faulty != self._faulty:
             text = "Prices of nodes are not numbers of at least 0"
-            where = self._rule.annotation or self._rule.label
+            where = self._rule.annotation or self._rule.label or str(self._rule.source)
             self.handle.logger.warning(text, read=where, count=len(faulty), nodes=faulty[:_NAMED])
         self._faulty = faulty
 
