@@ -294,6 +294,7 @@ def test_a_plugin_may_normalize_by_itself() -> None:
     assert not stage.local
 
 
+@pytest.mark.parametrize("trusted", [False, True])
 @pytest.mark.parametrize(
     ("members", "expected"),
     [
@@ -304,10 +305,11 @@ def test_a_plugin_may_normalize_by_itself() -> None:
     ids=["as they are", "by the highest", "by the plugin"],
 )
 def test_scores_of_all_rows_are_normalized_among_the_feasible(
-    members: Any, expected: list[int]
+    members: Any, expected: list[int], trusted: bool
 ) -> None:
     table = nodes()
-    scores = ScoreStage(plugin(**members), 3, call()).scores(STATE, POD, table, first(table, 0, 2))
+    stage = ScoreStage(plugin(**members), 3, call(), trusted=trusted)
+    scores = stage.scores(STATE, POD, table, first(table, 0, 2))
     assert scores is not None
     assert scores.shape == (len(table),)
     assert scores[[0, 2]].tolist() == expected

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from bayplan.cache.node_table import BoolArray, NodeInfo, NodeTable
 from bayplan.config.points import Point
 from bayplan.engine.faults import AttemptFault, InvalidScoreError, NodeFault, is_interrupt
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Integers, Normalizer
+from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Integers
 from bayplan.framework.points import (
     FilterNodes,
     FilterOne,
@@ -200,6 +201,14 @@ class ScoreStage:
         else:
             self._each = plugin
 
+    @cached_property
+    def of_zeros(self) -> int:
+        """The normalized score, not weighted, where all raw scores are zero."""
+        if self.normalizer is None:
+            return 0
+        zero = np.zeros(1, np.int64)
+        return int(self.normalizer(zero, self.normalizer.measure(zero, np.ones(1, np.bool_)))[0])
+
     def raw(self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray) -> Integers:
         """Raw scores, ``(len(nodes),)``; a one-node plugin is asked about ``feasible`` only.
 
@@ -248,14 +257,19 @@ class ScoreStage:
             AttemptFault: also when the score of a feasible node is outside 0..100.
         """
         given = self._given(state, pod, nodes, feasible)
-        as_given = self._normalize is None and self.normalizer is None
-        zero = given is None and self._normalize is None and self.normalizer == Normalizer()
-        if as_given or zero:
+        if self._normalize is None and (self.normalizer is None or not self._counts(given)):
             return given
         raw = np.zeros(len(nodes), np.int64) if given is None else given
+        if self._normalize is None and self.normalizer is not None and self._trusted:
+            # To pick the feasible nodes, and to put them back, takes longer than to scale all.
+            return self.normalizer(raw, self.normalizer.measure(raw, feasible))
         scores = np.zeros(len(nodes), np.int64)
         scores[feasible] = self.normalized(state, pod, raw[feasible])
         return scores
+
+    def _counts(self, given: Integers | None) -> bool:
+        """Whether some node may score more than 0 when ``given`` is normalized."""
+        return given is not None or self.of_zeros != 0
 
     def normalized(self, state: CycleState, pod: Pod, scores: Integers) -> Integers:
         """``scores`` of the feasible nodes, normalized but not weighted.

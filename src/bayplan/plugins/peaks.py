@@ -63,7 +63,8 @@ class LeastRise(Normalizer):
 def _scaled(scores: Integers, low: int, high: int) -> IntArray:
     if low == high == 0:
         return np.zeros(scores.shape, np.int64)
-    risen = np.clip(scores.astype(np.float64) - low, 0, high - low)
+    # `np.clip` of one number takes 8 us.
+    risen = np.minimum(np.maximum(scores.astype(np.float64) - low, 0), high - low)
     scaled = 100 - np.floor(100 * risen / max(high - low, 1)).astype(np.int64)
     overloaded: IntArray = np.where(scores == _OVERLOADED, 0, scaled)
     return overloaded

@@ -52,10 +52,12 @@ class PodState(Plugin, ScoreNodes):
         super().__init__(args, handle)
         handle.nodes.ensure_column(Terminating)
 
-    def score_nodes(self, _state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray:
-        """Terminating less nominated Pods."""
-        scores: IntArray = nodes.column(Terminating).values.copy()
-        nominator = self.handle.nominator
+    def score_nodes(self, _state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray | None:
+        """Terminating less nominated Pods; None where there is neither."""
+        terminating, nominator = nodes.column(Terminating).values, self.handle.nominator
+        if not nominator.nominated_nodes() and not terminating.any():
+            return None
+        scores: IntArray = terminating.copy()
         for name in nominator.nominated_nodes():
             if (row := nodes.row(name)) is not None:
                 scores[row] -= sum(1 for _ in nominator.nominated_pods(name))

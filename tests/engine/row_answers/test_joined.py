@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pytest
 from tests.core_harness import Cluster
 
+from bayplan.engine.row_answers.kept_scores import KeptScores
 from bayplan.framework.cycle_state import CycleState
 from bayplan.testing import PROFILE, NodeBuilder, PodBuilder, make_node, make_pod
 
@@ -58,3 +61,16 @@ def test_totals_after_pods_came_equal_those_of_a_new_scheduler(
     for pod in pods:
         kept.remove(pod)
     assert totals(kept) == before
+
+
+def test_scores_are_measured_anew_only_when_another_row_fits() -> None:
+    cluster = Cluster()
+    cluster.add(node("a"), node("b", "x"), *(node(f"more{i}") for i in range(20)))
+    totals(cluster)
+    with patch.object(KeptScores, "measures", autospec=True, side_effect=KeptScores.measures) as of:
+        cluster.add(small("p").node("a"))
+        totals(cluster)
+        assert not of.called
+        cluster.add(small("q").node("a"))
+        assert "a" not in totals(cluster)
+        assert of.called

@@ -72,6 +72,16 @@ def test_scores_below_zero_are_kept_too() -> None:
     assert np.asarray(kept.total(ALL, {})).tolist() == [1, -5, 1 << 40]
 
 
+def test_the_version_is_another_one_only_when_a_score_is() -> None:
+    kept = KeptScores([one := stage(Scaled)])
+    versions = []
+    for values in ([1, 2, 3], [1, 2, 3], [1, 2, 4]):
+        kept.write(one, ALL, np.array(values), 3)
+        versions.append(kept.version)
+    kept.write(one, np.array([2]), np.array([4]), 3)
+    assert versions[0] == versions[1] != versions[2] == kept.version
+
+
 @pytest.mark.parametrize("maximum", [0, 4])
 @pytest.mark.parametrize("cls", [Score, Scaled, Reversed])
 def test_one_row_has_the_score_that_it_has_among_all(cls: type[Score], maximum: int) -> None:

@@ -40,8 +40,8 @@ P is bound to row 0, so ``pod_journal`` gets ``[0]``. The next Pod of the kind c
 2. The requests part asks NodeResourcesFit about row 0. It has seen a node as full as that before
    (`LiveNodeTable.load`), so the answer comes from a dictionary: fits, 50. ``scores[0] = 50``.
 3. The joined answers read row 0 of each part: it fits in all of them, and its total becomes
-   50 + 3 * 100 = 350. The highest raw score among the nodes that fit is still 1, so the totals of
-   the other rows stay as they are: ``[350 50 375]``.
+   50 + 3 * 100 = 350. The same rows fit as before, and no raw score has changed, so the highest one
+   is not looked for again, and the totals of the other rows stay as they are: ``[350 50 375]``.
 
 Had row 1 become full in the meantime, the highest raw score among nodes that fit would have become
 0, and all totals would have been recomputed from the kept raw scores, without calling a plugin.

@@ -67,6 +67,7 @@ class RowAnswers:
         self._totals: IntArray = np.empty(0, np.min_scalar_type(-1 - most))
         self._blocks: Blocks | None = None
         self._measures: dict[str, Any] = {}
+        self._kept_version = -1
         self.generation = -1
         self._node_position = self._pod_position = 0
 
@@ -137,15 +138,17 @@ class RowAnswers:
             self.fits &= part.fits
         self.count = int(np.count_nonzero(self.fits))
         self._measures = self._measures_among(self.fits)
+        self._kept_version = self._version_of_kept()
         self._set_totals(masked(self.fits, self._sum(_ALL, self._measures)))
 
     def _join_row(self, row: int) -> None:
         fits = True
         for part in self._parts:
             fits = fits and part.fits.item(row)
-        self.count += fits - self.fits.item(row)
+        before = self.fits.item(row)
+        self.count += fits - before
         self.fits[row] = fits
-        self._renormalize()
+        self._renormalize(other_fits=fits != before)
         total: IntArray | int = 0 if fits else -1
         for part in self._parts if fits else ():
             if part.scores is not None:
@@ -160,19 +163,30 @@ class RowAnswers:
         fits = np.ones(len(rows), np.bool_)
         for part in self._parts:
             fits &= part.fits[rows]
-        self.count += int(np.count_nonzero(fits)) - int(np.count_nonzero(self.fits[rows]))
+        before = self.fits[rows]
+        self.count += int(np.count_nonzero(fits)) - int(np.count_nonzero(before))
         self.fits[rows] = fits
-        self._renormalize()
+        self._renormalize(other_fits=not np.array_equal(fits, before))
         self._totals[rows] = masked(fits, self._sum(rows, self._measures))
         if self._blocks is not None:
             self._blocks.changed(changed)
 
-    def _renormalize(self) -> None:
-        """Recompute all totals if what a stage normalizes by has changed."""
+    def _renormalize(self, *, other_fits: bool) -> None:
+        """Recompute all totals if what a stage normalizes by has changed.
+
+        It cannot have where the same rows fit, with the same raw scores.
+        """
+        version = self._version_of_kept()
+        if not other_fits and version == self._kept_version:
+            return
+        self._kept_version = version
         measures = self._measures_among(self.fits)
         if measures != self._measures:
             self._measures = measures
             self._set_totals(masked(self.fits, self._sum(_ALL, measures)))
+
+    def _version_of_kept(self) -> int:
+        return sum([part.kept.version for part in self._parts])
 
     def _set_totals(self, totals: IntArray) -> None:
         self._totals, self._blocks = totals, None

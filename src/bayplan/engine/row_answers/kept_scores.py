@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,15 @@ class KeptScores:
     Attributes:
         columns: by name of the stage, those that are kept.
         constant: what the stages without a column add to the total of every row.
+        version: another number when a raw score has become another one.
     """
 
     def __init__(self, stages: Sequence[ScoreStage]) -> None:
         self.stages = stages
-        self._of_zeros = {stage.name: _of_zeros(stage) for stage in stages}
         self.columns: dict[str, IntArray] = {}
         self._by_name = {stage.name: stage for stage in stages}
         self.constant = self._constant()
+        self.version = 0
 
     def __iter__(self) -> Iterator[ScoreStage]:
         return iter(self.stages)
@@ -43,6 +45,7 @@ class KeptScores:
     def clear(self) -> None:
         """Start over."""
         self.columns.clear()
+        self.version += 1
         self.constant = self._constant()
 
     def write(self, stage: ScoreStage, rows: IntArray | slice, values: Integers, n: int) -> None:
@@ -52,16 +55,20 @@ class KeptScores:
             if not values.any():
                 return
             column = np.zeros(n, np.uint8)
+        elif np.array_equal(column[rows], values):
+            return
         lowest, highest = values.min(), values.max()
-        if lowest < np.iinfo(column.dtype).min:
+        least, most = _limits(column.dtype)
+        if lowest < least:
             column = column.astype(np.promote_types(column.dtype, np.min_scalar_type(lowest)))
-        if highest > np.iinfo(column.dtype).max:
+        if highest > most:
             column = column.astype(np.promote_types(column.dtype, np.min_scalar_type(highest)))
         column[rows] = values
         self.columns[stage.name] = column
-        if not values.any() and not column.any():
+        if lowest == highest == 0 and not column.any():
             del self.columns[stage.name]
         self.constant = self._constant()
+        self.version += 1
 
     def measures(self, feasible: BoolArray) -> dict[str, Any]:
         """What stages that normalize need to know of the raw scores where ``feasible``."""
@@ -83,7 +90,7 @@ class KeptScores:
         """The normalized scores of one stage, not weighted; one number if it is the same."""
         column = self.columns.get(stage.name)
         if column is None:
-            return self._of_zeros[stage.name]
+            return stage.of_zeros
         raw = np.asarray(column[rows], np.int64)
         if stage.normalizer is None:
             return raw
@@ -91,13 +98,11 @@ class KeptScores:
 
     def _constant(self) -> int:
         absent = (stage for stage in self.stages if stage.name not in self.columns)
-        return sum(stage.weight * self._of_zeros[stage.name] for stage in absent)
+        return sum(stage.weight * stage.of_zeros for stage in absent)
 
 
-def _of_zeros(stage: ScoreStage) -> int:
-    """The normalized score where all raw scores are zero."""
-    if stage.normalizer is None:
-        return 0
-    zero = np.zeros(1, np.int64)
-    measure = stage.normalizer.measure(zero, np.ones(1, np.bool_))
-    return int(stage.normalizer(zero, measure)[0])
+@lru_cache(16)
+def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """`np.iinfo`, which takes 3 us each time, once for each type."""
+    info = np.iinfo(dtype)
+    return info.min, info.max

@@ -33,7 +33,7 @@ class MinMax(Normalizer):
         if measure is None:
             return np.zeros(scores.shape, np.int64)
         low, high = measure
-        # What is not feasible may be anything.
-        risen = np.clip(scores, low, high).astype(np.int64) - low
+        # What is not feasible may be anything. `np.clip` of one number takes 8 us.
+        risen = np.minimum(np.maximum(scores, low), high).astype(np.int64) - low
         scaled: IntArray = risen * (MAX_NODE_SCORE - self.lowest) // max(high - low, 1)
         return np.where(scores == NO_SCORE, 0, scaled + self.lowest)
