@@ -26,7 +26,6 @@ from bayplan.client.event_recorder import EventRecorder
 from bayplan.client.leader import LeaderElector
 from bayplan.client.request import Lane
 from bayplan.config.feature_gates import FeatureGates
-from bayplan.explain.autoscaler import unknown_filters
 from bayplan.informers.factory import Informers
 from bayplan.telemetry import polled
 from bayplan.telemetry.metrics import Metrics
@@ -98,6 +97,10 @@ def expose_blind_pods(metrics: Metrics, core: Core) -> None:
     """Pods rejected by plugins unknown to autoscalers."""
 
     def values() -> dict[str, int]:
+        from bayplan.explain.autoscaler import (  # noqa: PLC0415 - loaded when somebody asks
+            unknown_filters,
+        )
+
         frameworks = core.profiles.frameworks.values()
         unknown = frozenset[str]().union(*(unknown_filters(f.plugins) for f in frameworks))
         counts = core.world.queue.rejected_by()
