@@ -8,9 +8,9 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from http import HTTPStatus
 from itertools import count
@@ -249,6 +249,17 @@ class Cluster:
     def token(self, account: str, namespace: str = SYSTEM) -> str:
         """A token of that ServiceAccount."""
         return self.kubectl("create", "token", account, "--duration=8h", namespace=namespace)
+
+    @contextmanager
+    def users(self, folder: Path, *names: str) -> Iterator[dict[str, Path]]:
+        """Kubeconfigs in ``folder``: of the admin, and of new ServiceAccounts of the namespace."""
+        found = {"admin": self.plane.kubeconfig}
+        for name in names:
+            self.kubectl("create", "serviceaccount", name, namespace=self.namespace)
+            token = self.token(name, self.namespace)
+            found[name] = token_kubeconfig(folder / name, self.plane.kubeconfig, token)
+        yield found
+        self.kubectl("delete", "serviceaccount", *names, namespace=self.namespace)
 
     def kubectl(self, *arguments: str, namespace: str = "", stdin: str | None = None) -> str:
         """Run kubectl as the admin and return what it prints.

@@ -94,19 +94,13 @@ def users(
     """Kubeconfigs: of the admin, of one who has the role edit in the namespace, of a nobody."""
     assert api.running
     where = {"namespace": shared.namespace}
-    folder = tmp_path_factory.mktemp("users")
-    found = {"admin": shared.plane.kubeconfig}
-    for name in (READER, NOBODY):
-        shared.kubectl("create", "serviceaccount", name, **where)
-        token = shared.token(name, shared.namespace)
-        found[name] = token_kubeconfig(folder / name, shared.plane.kubeconfig, token)
-    account = f"--serviceaccount={shared.namespace}:{READER}"
-    shared.kubectl("create", "rolebinding", READER, "--clusterrole=edit", account, **where)
     mine = f"{PREFIX}/namespaces/{shared.namespace}/{LEADER}/status"
-    wait_until(lambda: raw(found[READER], mine).returncode == 0, SOON, "the role")
-    yield found
-    shared.kubectl("delete", "serviceaccount", READER, NOBODY, **where)
-    shared.kubectl("delete", "rolebinding", READER, **where)
+    with shared.users(tmp_path_factory.mktemp("users"), READER, NOBODY) as found:
+        account = f"--serviceaccount={shared.namespace}:{READER}"
+        shared.kubectl("create", "rolebinding", READER, "--clusterrole=edit", account, **where)
+        wait_until(lambda: raw(found[READER], mine).returncode == 0, SOON, "the role")
+        yield found
+        shared.kubectl("delete", "rolebinding", READER, **where)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import yaml
 
 from bayplan.client.lease_holder import PORT
 from e2e.cluster import NAME, SOON, SYSTEM, Bayplan, Cluster, pod
-from e2e.provider import NodeSpec, token_kubeconfig, wait_until
+from e2e.provider import NodeSpec, wait_until
 from e2e.provider.process import Endpoint, Part, free_port
 from e2e.provider.programs import STAGES
 
@@ -30,18 +30,12 @@ HOST = socket.gethostname()
 def users(shared: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
     """Kubeconfigs: of the admin, of one who may list Pods of this namespace, of one who may not."""
     where = {"namespace": shared.namespace}
-    folder = tmp_path_factory.mktemp("users")
-    found = {"admin": shared.plane.kubeconfig}
-    for name in (READER, NOBODY):
-        shared.kubectl("create", "serviceaccount", name, **where)
-        token = shared.token(name, shared.namespace)
-        found[name] = token_kubeconfig(folder / name, shared.plane.kubeconfig, token)
-    shared.kubectl("create", "role", READER, "--verb=get,list", "--resource=pods", **where)
-    account = f"--serviceaccount={shared.namespace}:{READER}"
-    shared.kubectl("create", "rolebinding", READER, f"--role={READER}", account, **where)
-    yield found
-    shared.kubectl("delete", "serviceaccount", READER, NOBODY, **where)
-    shared.kubectl("delete", "role,rolebinding", READER, **where)
+    with shared.users(tmp_path_factory.mktemp("users"), READER, NOBODY) as found:
+        shared.kubectl("create", "role", READER, "--verb=get,list", "--resource=pods", **where)
+        account = f"--serviceaccount={shared.namespace}:{READER}"
+        shared.kubectl("create", "rolebinding", READER, f"--role={READER}", account, **where)
+        yield found
+        shared.kubectl("delete", "role,rolebinding", READER, **where)
 
 
 @pytest.fixture

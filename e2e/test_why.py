@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from e2e.cluster import OTHER, SOON, Bayplan, Cluster, pod
-from e2e.provider import NodeSpec, token_kubeconfig, wait_until
+from e2e.provider import NodeSpec, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -31,18 +31,12 @@ def bayplan(shared: Cluster) -> Iterator[Bayplan]:
 def users(shared: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
     """Kubeconfigs: of the admin, of one who may get Pods of this namespace, of one who may not."""
     where = {"namespace": shared.namespace}
-    folder = tmp_path_factory.mktemp("users")
-    found = {"admin": shared.plane.kubeconfig}
-    for name in (READER, NOBODY):
-        shared.kubectl("create", "serviceaccount", name, **where)
-        token = shared.token(name, shared.namespace)
-        found[name] = token_kubeconfig(folder / name, shared.plane.kubeconfig, token)
-    shared.kubectl("create", "role", READER, "--verb=get", "--resource=pods", **where)
-    account = f"--serviceaccount={shared.namespace}:{READER}"
-    shared.kubectl("create", "rolebinding", READER, f"--role={READER}", account, **where)
-    yield found
-    shared.kubectl("delete", "serviceaccount", READER, NOBODY, **where)
-    shared.kubectl("delete", "role,rolebinding", READER, **where)
+    with shared.users(tmp_path_factory.mktemp("users"), READER, NOBODY) as found:
+        shared.kubectl("create", "role", READER, "--verb=get", "--resource=pods", **where)
+        account = f"--serviceaccount={shared.namespace}:{READER}"
+        shared.kubectl("create", "rolebinding", READER, f"--role={READER}", account, **where)
+        yield found
+        shared.kubectl("delete", "role,rolebinding", READER, **where)
 
 
 def why(
