@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import (
     GATES,
+    below,
+    composite,
     conditions,
     gang,
     gang_members,
     group_cluster,
     members,
+    nodes,
     pod_group,
     racks,
     slices,
@@ -540,6 +543,17 @@ def test_a_fault_in_the_slices_of_a_gang_of_kubernetes_is_its_condition() -> Non
     assert racks_of(cluster) == {"r0": 4}
 
 
+def test_a_gang_of_kubernetes_with_slices_is_woken_by_a_node_that_gets_the_label() -> None:
+    bare = nodes(2, cpu="2")
+    cluster = workloads(*bare, *racks(1))
+    cluster.add(of_kubernetes(4, 2), *gang_members("g", 4))
+    cluster.settle()
+    assert cluster.bound == []
+    cluster.add(*(node.label("rack", f"r{i + 7}") for i, node in enumerate(bare)))
+    cluster.settle(2)
+    assert sorted(node for _, node in cluster.bound) == ["n0", "n0", "n1", "n1"]
+
+
 # Kueue's annotations
 
 
@@ -638,3 +652,93 @@ def test_a_fault_in_kueues_annotations_is_named(annotations: dict[str, str], tex
     cluster.settle()
     assert notes(cluster) == [f"BadTopology: {text}"]
     assert cluster.bound == []
+
+
+@pytest.mark.parametrize(
+    ("annotations", "placed"),
+    [
+        pytest.param(IN_PAIRS, {"r2": 2, "r3": 2}, id="required-and-slices"),
+        pytest.param({"podset_required_topology": "rack"}, {"r5": 4}, id="required"),
+        pytest.param(
+            {"podset_slice_required_topology_constraints": LAYERS}, {"r2": 2, "r3": 2}, id="layers"
+        ),
+        pytest.param({"podset_preferred_topology": "rack"}, {"r5": 4}, id="preferred"),
+        pytest.param({**IN_PAIRS, "workload": "w"}, None, id="placed-by-kueue"),
+    ],
+)
+def test_annotations_of_kueue_count_for_gangs_of_kubernetes(
+    annotations: dict[str, str], placed: dict[str, int] | None
+) -> None:
+    """Rack r5 is in a block of its own, and is there only where the whole group is to be in it."""
+    rooms = {"z/b0/r0": 3, "z/b0/r1": 1, "z/b1/r2": 3, "z/b1/r3": 2}
+    if placed == {"r5": 4}:
+        rooms["z/b5/r5"] = 4
+    cluster = workloads(*tree(rooms))
+    cluster.add(gang("g", 4), *asking(gang_members("g", 4), **annotations))
+    cluster.settle()
+    assert len(cluster.bound) == 4
+    if placed is not None:
+        assert racks_of(cluster) == placed
+    assert cluster.is_at_rest()
+
+
+def test_a_preferred_topology_of_kueue_is_given_up_for_as_few_domains_as_can_be() -> None:
+    cluster = workloads(*tree({"z/b/r0": 3, "z/b/r1": 1, "z/b/r2": 3, "z/b/r3": 1}))
+    wants = {"podset_preferred_topology": "rack"}
+    cluster.add(gang("g", 6), *asking(gang_members("g", 6), **wants))
+    cluster.settle()
+    assert racks_of(cluster) == {"r0": 3, "r2": 3}
+
+
+def test_each_group_of_a_tree_has_the_annotations_of_its_own_pods() -> None:
+    cluster = workloads(*tree({"z/b/r0": 3, "z/b/r1": 2, "z/b/r2": 3}))
+    cluster.add(composite("root", 2))
+    cluster.add(below(gang("a", 4), "root"), below(gang("c", 2), "root"))
+    wants = {"podset_slice_required_topology": "rack", "podset_slice_size": "2"}
+    cluster.add(*asking(gang_members("a", 4), **wants))
+    cluster.add(*asking(gang_members("c", 2), podset_required_topology="rack"))
+    cluster.settle()
+    assert sorted(racks_of(cluster, "a-").values()) == [2, 2]
+    assert list(racks_of(cluster, "c-").values()) == [2]
+
+
+def test_what_the_object_of_a_gang_of_kubernetes_asks_for_counts_before_its_pods() -> None:
+    cluster = workloads(*tree({"z/b0/r0": 2, "z/b0/r1": 2}))
+    group = gang("g", 4, schedulingConstraints={"topology": [{"key": "block"}]})
+    cluster.add(group, *asking(gang_members("g", 4), podset_required_topology="rack"))
+    cluster.settle()
+    assert racks_of(cluster) == {"r0": 2, "r1": 2}
+
+
+def test_a_gang_of_kubernetes_is_woken_by_a_node_that_gets_the_label_kueue_requires() -> None:
+    bare = nodes(1)
+    cluster = workloads(*bare, *racks(2))
+    wants = {"podset_required_topology": "rack"}
+    cluster.add(gang("g", 4), *asking(gang_members("g", 4), **wants))
+    cluster.settle()
+    assert cluster.bound == []
+    cluster.add(*(node.label("rack", "r7") for node in bare))
+    cluster.settle(2)
+    assert len(cluster.bound) == 4
+
+
+def test_what_a_gang_of_kubernetes_lost_goes_to_its_slice_by_kueues_annotations() -> None:
+    cluster = workloads(*racks(2, 2, 3))
+    wants = {"podset_slice_required_topology": "rack", "podset_slice_size": "2"}
+    pods = asking(gang_members("g", 4), **wants)
+    homes = ["r0n0", "r0n1", "r1n0", "r1n1"]
+    cluster.add(gang("g", 4), *(pod.node(node) for pod, node in zip(pods, homes, strict=True)))
+    cluster.remove(pods[2])
+    cluster.add(*asking(gang_members("g", 1, first=4), **wants))
+    cluster.settle()
+    assert racks_of(cluster) == {"r1": 1}
+
+
+def test_a_fault_in_kueues_annotations_of_a_gang_of_kubernetes_is_its_condition() -> None:
+    cluster = workloads(*tree({"z/b/r0": 4}))
+    wants = {"podset_slice_required_topology": "rack", "podset_slice_size": "two"}
+    cluster.add(gang("g", 4), *asking(gang_members("g", 4), **wants))
+    cluster.settle()
+    assert cluster.bound == []
+    text = 'kueue.x-k8s.io/podset-slice-size is "two"; it must be a number, at least 1'
+    assert text in conditions(cluster)[-1][3]

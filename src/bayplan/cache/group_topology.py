@@ -113,15 +113,14 @@ def of_parts(
 ) -> GroupTopology | None:
     """The topology with these labels; None where there are none.
 
-    Where the first of them is in no hierarchy, those of slices are the levels below.
+    Where the first of them is in no hierarchy, the others are the levels below.
     """
-    below = [layer.topology for layer in slices]
-    label = required or preferred or (below[0] if below else "")
-    if not label:
+    labels = [label for label in (required, preferred, *(s.topology for s in slices)) if label]
+    if not labels:
         return None
-    hierarchy = levels(label)
-    if hierarchy == (label,):
-        hierarchy = tuple(dict.fromkeys((label, *below)))
+    hierarchy = levels(labels[0])
+    if len(hierarchy) == 1:
+        hierarchy = tuple(dict.fromkeys(labels))
     return GroupTopology(required, preferred, hierarchy, slices)
 
 

@@ -22,16 +22,23 @@ from msgspec.structs import replace
 
 from bayplan.api.kinds import COMPOSITE_POD_GROUP, KUBERNETES_POD_GROUP
 from bayplan.api.pod import Pod
-from bayplan.api.scheduling import CompositePodGroup, KubernetesPodGroup
+from bayplan.api.scheduling import (
+    CompositePodGroup,
+    KubernetesPodGroup,
+    SchedulingConstraints,
+    TopologyConstraint,
+)
 from bayplan.cache.group_policy import KUBERNETES
 from bayplan.cache.group_topology import (
     REQUIRED_TOPOLOGY,
     SLICE_PLACEMENT,
     SLICES,
     GroupTopology,
+    Slice,
     topology_of,
 )
 from bayplan.cache.index import discard
+from bayplan.cache.kueue_topology import asked_by, asks
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.pod_groups import Group, only_itself
 
@@ -46,10 +53,39 @@ def pod_group_key(pod: Pod) -> str:
 
 def pods_of(group: Group, pods: Iterable[Pod]) -> list[Pod]:
     """The Pods of the tree, one PodGroup after the other."""
+    by_group = _by_pod_group(pods)
+    return [pod for leaf in group.leaves() for pod in by_group[leaf.key]]
+
+
+def with_asks_of(group: Group, pods: Iterable[Pod]) -> Group:
+    """The tree with what Kueue's annotations of the Pods ask of each PodGroup that asks nothing."""
+    by_group = _by_pod_group(pod for pod in pods if asks(pod))
+    return _with_asks(group, _by_pod_group(pods)) if by_group else group
+
+
+def _by_pod_group(pods: Iterable[Pod]) -> defaultdict[str, list[Pod]]:
     by_group: defaultdict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         by_group[pod_group_key(pod)].append(pod)
-    return [pod for leaf in group.leaves() for pod in by_group[leaf.key]]
+    return by_group
+
+
+def _with_asks(group: Group, pods: Mapping[str, Sequence[Pod]]) -> Group:
+    if group.is_composite:
+        return replace(group, children=tuple(_with_asks(child, pods) for child in group.children))
+    obj, mine = group.pod_group, pods.get(group.key, ())
+    asked = asked_by(mine, only_itself) if group.topology is None and mine else None
+    if asked is None or obj is None:
+        return group
+    (required, preferred, slices), layers = asked.names, asked.slices
+    if asked.preferred and not layers:
+        # Slices of one Pod: as few domains as there can be.
+        slices, layers = preferred, (Slice(asked.preferred),)
+    topology = replace(asked, preferred="", slices=layers, names=(required, preferred, slices))
+    if asked.required:
+        constraints = SchedulingConstraints((TopologyConstraint(asked.required),))
+        obj = replace(obj, spec=replace(obj.spec, scheduling_constraints=constraints))
+    return replace(group, topology=topology, pod_group=obj)
 
 
 class KubernetesGroups:

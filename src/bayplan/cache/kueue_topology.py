@@ -40,6 +40,13 @@ def asks(pod: Pod) -> bool:
     return any(_asked(pod))
 
 
+def labels_in(pod: Pod) -> frozenset[str]:
+    """The node labels that Kueue's annotations of the Pod ask about."""
+    required, preferred, topology, _, layers = _asked(pod)
+    inner = (layer.topology for layer in slices_in(layers, 0)[0])
+    return frozenset({required, preferred, topology, *inner}) - {""}
+
+
 def asked_by(pods: Iterable[Pod], levels: Levels) -> GroupTopology | None:
     """The topology in the annotations of all Pods; None where these are unlike each other."""
     asked = set(map(_asked, pods))

@@ -9,13 +9,16 @@ for each other.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar
 
-from bayplan.api.kinds import COMPOSITE_POD_GROUP, KUBERNETES_POD_GROUP
+from bayplan.api.kinds import COMPOSITE_POD_GROUP, KUBERNETES_POD_GROUP, NODE
+from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import KubernetesPodGroup
+from bayplan.cache import kueue_topology
 from bayplan.cache.group_policy import KUBERNETES, GroupPolicy
+from bayplan.cache.kubernetes_groups import with_asks_of
 from bayplan.cache.pod_groups import Group
 from bayplan.config import feature_gates
 from bayplan.framework.cluster_events import (
@@ -33,6 +36,7 @@ from bayplan.framework.interface import Plugin, QueuedPod
 from bayplan.framework.placements import PlacementProgress, PodGroupInfo
 from bayplan.framework.points import EnqueueExtensions, PlacementFeasible, PreEnqueue
 from bayplan.framework.status import Code, Status
+from bayplan.plugins.shared.node_domains import comes_into_a_domain
 
 PATIENCE = 300.0
 """Seconds that the members of a gang may take to get ready; kube-scheduler's wait in Permit."""
@@ -62,6 +66,10 @@ class GangScheduling(Plugin, GroupSource, PreEnqueue, PlacementFeasible, Enqueue
     def find(self, key: str) -> Group | None:
         """See `bayplan.framework.groups.GroupSource`."""
         return self._groups.find(key)
+
+    def with_asks_of(self, group: Group, pods: Iterable[Pod]) -> Group:
+        """See `bayplan.framework.groups.GroupSource`: with Kueue's annotations of the Pods."""
+        return with_asks_of(group, pods)
 
     def missing(
         self, key: str, _waiting: Mapping[str, int], _scheduled: Mapping[str, int]
@@ -110,7 +118,10 @@ class GangScheduling(Plugin, GroupSource, PreEnqueue, PlacementFeasible, Enqueue
         return self.missing(key, {}, {}) if key else None
 
     def events_to_register(self) -> list[EventRegistration]:
-        """What an incomplete group waits for: more Pods, a group of its tree, a lower minCount."""
+        """What an incomplete group waits for: more Pods, a group of its tree, a lower minCount.
+
+        And what one with slices may wait for: nodes that come into their domains.
+        """
         siblings = HintIndex(self._of_pod, lambda _old, new: self._of_pod(new))
         groups = HintIndex(self._of_pod, lambda _old, new: (self._groups.root_above(new),))
         changed = ClusterEvent(KUBERNETES_POD_GROUP, Action.UPDATE_OTHER)
@@ -124,6 +135,9 @@ class GangScheduling(Plugin, GroupSource, PreEnqueue, PlacementFeasible, Enqueue
                 for kind in (KUBERNETES_POD_GROUP, COMPOSITE_POD_GROUP)
             ),
             EventRegistration(changed, self._asks_less, groups),
+            EventRegistration(
+                ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), self._domain_changed
+            ),
         ]
 
     def _of_pod(self, pod: Pod) -> tuple[str]:
@@ -147,3 +161,11 @@ class GangScheduling(Plugin, GroupSource, PreEnqueue, PlacementFeasible, Enqueue
             return Hint.SKIP
         less = old.is_gang and new.is_gang and new.minimum < old.minimum
         return Hint.QUEUE if less else Hint.SKIP
+
+    def _domain_changed(self, pod: Pod, old: Node | None, new: Node) -> Hint:
+        group = self._groups.find(self._groups.key_of(pod))
+        if group is None:
+            return Hint.SKIP
+        asked = {layer.topology for part in group.tree() for layer in part.slices}
+        labels = asked | kueue_topology.labels_in(pod)
+        return Hint.QUEUE if comes_into_a_domain(labels, old, new) else Hint.SKIP

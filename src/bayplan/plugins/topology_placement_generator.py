@@ -28,6 +28,7 @@ from bayplan.framework.interface import Plugin
 from bayplan.framework.placements import GroupPlacement, PodGroupInfo
 from bayplan.framework.points import EnqueueExtensions, PlacementGenerate
 from bayplan.framework.status import Status
+from bayplan.plugins.shared.node_domains import comes_into_a_domain
 
 
 class TopologyPlacementGenerator(Plugin, PlacementGenerate, EnqueueExtensions):
@@ -68,10 +69,8 @@ class TopologyPlacementGenerator(Plugin, PlacementGenerate, EnqueueExtensions):
 
     def _domain_changed(self, pod: Pod, old: Node | None, new: Node) -> Hint:
         group = self._groups.find(self._groups.key_of(pod))
-        keys = {part.required_level for part in group.tree()} if group is not None else set()
-        labels, before = new.metadata.labels, {} if old is None else old.metadata.labels
-        changed = any(key in labels and labels[key] != before.get(key) for key in keys)
-        return Hint.QUEUE if changed else Hint.SKIP
+        labels = {part.required_level for part in group.tree()} if group is not None else set()
+        return Hint.QUEUE if comes_into_a_domain(labels, old, new) else Hint.SKIP
 
     def _sibling_left(self, pod: Pod, old: Pod, new: Pod | None) -> Hint:
         mine = self._groups.key_of(old) == self._groups.key_of(pod)
