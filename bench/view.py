@@ -229,6 +229,14 @@ def _picture(folder: Path, path: Path) -> None:
         tab.press("n")
         tab.wait("bayplan.state.lens.id === 'why-not'")
         _shoot(tab, path.with_name(f"{path.stem}-why-not.png"))
+        tab.press("Escape")
+        tab.run("document.getElementById('lose').selectedIndex = 1")
+        tab.run("document.getElementById('like').value = 'node-00013'")
+        tab.run("document.getElementById('number').value = 6")
+        tab.run("document.getElementById('suppose').click()")
+        tab.wait("document.querySelector('#answer h2')?.innerText.includes(' lost')")
+        tab.run("bayplan.picture.select(-1)")
+        _shoot(tab, path.with_name(f"{path.stem}-what-if.png"))
 
 
 def _shoot(tab: Tab, path: Path) -> None:

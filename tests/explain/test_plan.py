@@ -149,3 +149,54 @@ def test_what_is_sent_is_checked() -> None:
         decoded(b"x")
     with pytest.raises(PlanError, match="at most"):
         decoded(gzip.compress(b" " * (planning.MOST_BYTES + 1)))
+
+
+def ask_waiting(cluster: Cluster, only: str = "") -> dict[str, Any]:
+    core = cluster.core
+    before = state(cluster)
+    parts = core.world, core.profiles, core.placers
+    answer = planning.plan_waiting(*parts, names=not only, only=only)
+    assert state(cluster) == before
+    return answer
+
+
+def test_what_waits_is_planned_in_the_order_of_the_queue_and_as_it_comes_about() -> None:
+    cluster = small_cluster(group_cluster())
+    cluster.add(pod_group("train", minMember=2), *members("train", 2, cpu="2"))
+    cluster.add(make_pod("first").req(cpu="2").priority(5), make_pod("last").req(cpu="3"))
+    answer = ask_waiting(cluster)
+    assert answer["sentence"] == "3 of 4 Pods can be placed now; nobody is evicted."
+    assert {one["of"] for one in answer["on"]} == {
+        "default/first",
+        "default/train-0",
+        "default/train-1",
+    }
+    (rejected,) = answer["rejected"]
+    assert rejected["some"] == ["default/last"]
+    cluster.run()
+    assert {pod for pod, _ in cluster.bound} == {"first", "train-0", "train-1"}
+
+
+def test_who_would_leave_for_those_that_wait_is_said_and_nobody_is_nominated() -> None:
+    cluster = small_cluster()
+    cluster.add(*(make_pod(f"low{i}").namespace("other").req(cpu="2") for i in range(3)))
+    cluster.run()
+    cluster.add(make_pod("high").req(cpu="2").priority(9), make_pod("late").namespace("other"))
+    answer = ask_waiting(cluster)
+    (leaving,) = answer["evictedPods"]
+    assert leaving["for"] == "default/high"
+    assert (answer["placed"], answer["evicted"]) == (2, 1)
+    theirs = ask_waiting(cluster, only="other")
+    assert theirs["evictedPods"] == [{"pod": leaving["pod"], "for": "POD"}]
+    assert (theirs["pods"], theirs["on"]) == (1, [{"of": "other/late", "pods": 1}])
+    assert not any(name in str(theirs) for name in ("n1", "n2", "high", "default"))
+
+
+def test_where_nothing_waits_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = small_cluster()
+    assert ask_waiting(cluster)["sentence"] == "Nothing waits."
+    monkeypatch.setattr(planning, "MOST_PODS", 2)
+    cluster.add(*(make_pod(f"p{i}") for i in range(5)))
+    answer = ask_waiting(cluster)
+    assert answer["pods"] == 2
+    assert answer["sentence"].endswith("3 Pods and groups that come after 2 were not tried.")

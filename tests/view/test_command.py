@@ -114,18 +114,30 @@ status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}}
 """
 
 
+CONFIG_B = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins: {filter: {disabled: [{name: NodeResourcesFit}]}}
+"""
+
+
 def test_what_a_page_of_files_says_of_other_nodes_is_what_simulate_says(
-    bayplan: Bayplan, file: Path
+    bayplan: Bayplan, file: Path, tmp_path: Path
 ) -> None:
     file.write_text(ZONES + OTHER)
+    other = tmp_path / "b.yaml"
+    other.write_text(CONFIG_B)
     zone = {"label": "topology.kubernetes.io/zone", "value": "a"}
     command = [sys.executable, "-m", "bayplan"]
     lose = f"--lose={zone['label']}={zone['value']}"
     simulates = [*command, "simulate", "-f", str(file), "-o", "json"]
     said = subprocess.check_output([*simulates, lose])
     more = subprocess.check_output([*simulates, "--add=2", "--like=n1"])
+    both = subprocess.check_output([*simulates, lose, "--add=2", "--like=n2"])
     with subprocess.Popen(
-        [*command, "view", "-f", file], stdout=subprocess.PIPE, text=True
+        [*command, "view", "-f", file, "--config-b", other], stdout=subprocess.PIPE, text=True
     ) as process:
         try:
             assert process.stdout is not None
@@ -135,26 +147,35 @@ def test_what_a_page_of_files_says_of_other_nodes_is_what_simulate_says(
             answer = page.getresponse()
             answer.read()
             cookie = {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
-            page.request("GET", f"/lose?{urlencode(zone)}", headers=cookie)
-            loss = json.loads(page.getresponse().read())
-            page.request("GET", "/lose?label=zone&value=a", headers=cookie)
-            refused = page.getresponse()
-            why = refused.read().decode()
-            page.request("GET", "/add?number=2&like=n1", headers=cookie)
-            growth = json.loads(page.getresponse().read())
-            page.request("GET", "/add?number=2&like=n7", headers=cookie)
-            no_such = page.getresponse()
-            missing = no_such.read().decode()
+
+            def ask(path: str = "/suppose", **query: object) -> tuple[int, str]:
+                page.request("GET", f"{path}?{urlencode(query)}", headers=cookie)
+                answer = page.getresponse()
+                return answer.status, answer.read().decode()
+
+            loss = json.loads(ask(**zone)[1])
+            refused, why = ask(label="zone", value="a")
+            growth = json.loads(ask(number=2, like="n1")[1])
+            no_such, missing = ask(number=2, like="n7")
+            together = json.loads(ask(**zone, number=2, like="n2")[1])
+            by_b = json.loads(ask(other="yes")[1])
+            plan = json.loads(ask("/plan")[1])
         finally:
             process.terminate()
     simulated = json.loads(said)
     placed = {one["pod"]: one["node"] for one in simulated["placements"] if "lost" in one}
     assert loss["back"] == placed == {"shop/web": "n2"}
-    assert loss["nodes"] == simulated["lost"]["nodes"] == ["n1"]
+    assert loss["lost"] == simulated["lost"]["nodes"] == ["n1"]
     assert loss["sentence"].startswith("1 node lost, 1 Pod with it: back on a node: 1")
-    assert refused.status == 400
+    assert refused == 400
     assert "no Node has this label" in why
     assert {
         key: growth[key] for key in ("like", "nodes", "pods", "fits", "noLonger")
     } == json.loads(more)["added"]
-    assert (no_such.status, "there is no such Node" in missing) == (400, True)
+    assert (no_such, "there is no such Node" in missing) == (400, True)
+    simulated = json.loads(both)
+    assert together["lost"] == simulated["lost"]["nodes"]
+    assert together["nodes"] == simulated["added"]["nodes"] == ["n2-added-1", "n2-added-2"]
+    assert by_b["fits"] == {"shop/big": "n1"}
+    assert by_b["sentence"].startswith("by configuration B: placed in addition: 1")
+    assert (plan["placed"], list(plan["waits"])) == ({}, ["shop/big"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from e2e import chromium
@@ -15,6 +15,7 @@ from tests.view.test_server import Site, served
 
 from bayplan.testing import make_node, make_pod
 from bayplan.view import board as boards
+from bayplan.view.board import Supposition
 
 pytestmark = pytest.mark.skipif(chromium.find() is None, reason=chromium.MISSING)
 
@@ -30,28 +31,19 @@ PIXEL = """(([name, across, up]) => {
 class _Supposed:
     """Answers of other clusters, as the page gets them."""
 
-    def lose(self, label: str, value: str) -> dict[str, Any]:
-        assert (label, value) == (ZONE, "a")
-        return {
-            "sentence": "2 nodes lost, 2 Pods with them: 1 come back, 1 stay down, 0 are gone",
-            "nodes": ["n1", "n2"],
-            "back": {"shop/web-1": "n10"},
-            "down": {"shop/web-2": "no room"},
-            "gone": {},
-            "evicted": {"bank/db": ["shop/web-1"]},
-        }
+    has_other = True
 
-    def add(self, number: int, like: str) -> dict[str, Any]:
-        assert (number, like) == (3, "n10")
-        return {
-            "sentence": "3 nodes like n10 added: placed in addition: 2, no longer placed: 1",
-            "like": "n10",
-            "nodes": ["n10-added-1", "n10-added-2", "n10-added-3"],
-            "pods": [],
-            "fits": {"shop/big": "n10-added-1", "shop/web-9": "n2"},
-            "noLonger": ["shop/old"],
-            "waits": {"bank/vault": "no room", "shop/old": "too much skew"},
-        }
+    def suppose(self, what: Supposition) -> dict[str, Any]:
+        assert what == self.expected
+        return dict(self.answer)
+
+    expected = Supposition()
+    answer: ClassVar[dict[str, Any]] = {}
+
+    @classmethod
+    def expects(cls, expected: Supposition, **answer: Any) -> None:
+        rest: dict[str, Any] = {"placed": {}, "evicted": {}, "leaving": {}, "waits": {}}
+        cls.expected, cls.answer = expected, rest | answer
 
 
 @pytest.fixture(scope="module")
@@ -210,27 +202,64 @@ def test_where_a_pod_would_go_is_framed_on_the_picture(tab: Tab, site: Site) -> 
     assert tab.run("bayplan.picture.ghosts.size") == 0
 
 
+def fill(tab: Tab, **fields: str) -> None:
+    """Write into fields of the page, as a hand does."""
+    script = """(([name, value]) => { const field = document.getElementById(name);
+      field.value = value;
+      for (const kind of ["input", "change"]) field.dispatchEvent(new Event(kind)); })"""
+    for field in fields.items():
+        tab.run(f"{script}({json.dumps(field)})")
+
+
 def test_nodes_can_be_thought_away(tab: Tab) -> None:
+    _Supposed.expects(
+        Supposition((ZONE, "a")),
+        sentence="2 nodes lost, 2 Pods with them: back on a node: 1, down: 1, gone: 0",
+        lost=["n1", "n2"],
+        back={"shop/web-1": "n10"},
+        down={"shop/web-2": "no room"},
+        gone={},
+        placed={"shop/web-1": "n10"},
+        evicted={"bank/db": ["shop/web-1"]},
+        leaving={"bank/db": "n10"},
+        waits={"shop/web-2": "no room"},
+    )
     full = pixel(tab, "n1", 0.7, 0.1)
+    corner = pixel(tab, "n10", 0.98, 0.98)
     choices = tab.run("[...document.getElementById('lose').options].map(one => one.text)")
     assert choices == ["nothing", "zone a", "zone b", "rack r1", "rack r2"]
-    tab.run("""(() => { const lose = document.getElementById("lose"); lose.selectedIndex = 1;
-      lose.dispatchEvent(new Event("change")); })()""")
+    fill(tab, lose=json.dumps([ZONE, "a"], separators=(",", ":")))
+    tab.run("document.getElementById('suppose').click()")
     tab.wait("document.querySelector('#answer h2')?.innerText.startsWith('2 nodes lost')")
     for text in ("shop/web-1\tn10", "shop/web-2\tno room", "bank/db\tshop/web-1"):
         assert text in tab.text("#answer")
     assert pixel(tab, "n1", 0.7, 0.1) != full
+    assert pixel(tab, "n10", 0.98, 0.98) != corner
     assert tab.run("[...bayplan.picture.ghosts]") == [["n10", 1]]
+    assert tab.run("[...bayplan.picture.leaving]") == [["n10", 1]]
     tab.press("Escape")
     assert pixel(tab, "n1", 0.7, 0.1) == full
-    assert tab.run("document.getElementById('lose').selectedIndex") == 0
+    assert pixel(tab, "n10", 0.98, 0.98) == corner
 
 
-def test_nodes_like_one_can_be_added_in_thought(tab: Tab) -> None:
+def test_nodes_like_one_can_be_added_in_thought_and_are_on_the_picture(tab: Tab) -> None:
+    _Supposed.expects(
+        Supposition(add=(3, "n10")),
+        sentence="3 nodes like n10 added: placed in addition: 2, no longer placed: 1",
+        nodes=["n10-added-1", "n10-added-2", "n10-added-3"],
+        fits={"shop/big": "n10-added-1", "shop/web-9": "n2"},
+        noLonger=["shop/old"],
+        placed={"shop/big": "n10-added-1", "shop/web-9": "n2"},
+        waits={"bank/vault": "no room", "shop/old": "too much skew"},
+    )
     tab.click(*where(tab, "n10"))
-    tab.wait("document.getElementById('add') !== null")
-    tab.run("document.getElementById('more-nodes').value = '3'")
-    tab.run("document.getElementById('add').click()")
+    tab.wait("document.getElementById('like-this') !== null")
+    tab.run("document.getElementById('like-this').click()")
+    assert tab.run("document.activeElement.id") == "more"
+    assert tab.run("document.getElementById('number').value") == "1"
+    fill(tab, more="3")
+    assert tab.run("document.getElementById('number').value") == "3"
+    tab.run("document.getElementById('suppose').click()")
     tab.wait("document.querySelector('#answer h2')?.innerText.startsWith('3 nodes like n10 added')")
     tables = tab.run(
         "[...document.querySelectorAll('#answer table')].map(one => one.innerText.split('\\n'))"
@@ -240,9 +269,66 @@ def test_nodes_like_one_can_be_added_in_thought(tab: Tab) -> None:
         ["no longer placed\twhy", "shop/old\ttoo much skew"],
         ["still waits\twhy", "bank/vault\tno room"],
     ]
-    assert tab.run("[...bayplan.picture.ghosts.keys()]") == ["n10-added-1", "n2"]
-    tab.press("Escape")
-    assert tab.run("bayplan.picture.ghosts.size") == 0
+    ghosts = tab.run("[...bayplan.picture.ghosts.keys()]")
+    assert ghosts == ["n10-added-1", "n2"]
+    blocks = tab.run("bayplan.picture.blocks.map(one => [one.key, one.rows.length])")
+    assert blocks[-1] == ["added", 3]
+    tab.press("Escape", "Escape")
+    assert tab.run("bayplan.picture.ghosts.size + bayplan.picture.added.length") == 0
+    assert "added" not in tab.run("bayplan.picture.blocks.map(one => one.key)")
+
+
+def test_where_all_that_waits_would_go_is_drawn_by_a_key(tab: Tab) -> None:
+    _Supposed.expects(
+        Supposition(),
+        sentence="placed: 1 of 2 that wait; 0 Pods would be evicted",
+        placed={"shop/big": "n10"},
+        waits={"bank/vault": "no room"},
+    )
+    tab.press("g")
+    tab.wait("document.querySelector('#answer h2')?.innerText.startsWith('placed: 1 of 2')")
+    assert tab.run("[...bayplan.picture.ghosts]") == [["n10", 1]]
+    assert "bank/vault\tno room" in tab.text("#answer")
+
+
+def test_another_configuration_can_be_asked_about(tab: Tab) -> None:
+    _Supposed.expects(
+        Supposition(other=True),
+        sentence="by configuration B: placed in addition: 0, no longer placed: 0, elsewhere: 1",
+        judgedBy="judged by the default profile",
+        fits={},
+        noLonger=[],
+        elsewhere={"shop/big": "n1"},
+        placed={"shop/big": "n1"},
+    )
+    fill(tab, other="yes")
+    tab.run("document.getElementById('suppose').click()")
+    tab.wait("document.querySelector('#answer h2')?.innerText.startsWith('by configuration B')")
+    assert "on another node\ton\nshop/big\tn1" in tab.text("#answer")
+    assert "judged by the default profile" in tab.text("#answer")
+
+
+def test_the_running_schedulers_plan_is_drawn_with_who_would_leave(browser: Tab) -> None:
+    answer = {
+        "kind": "PlanAnswer",
+        "sentence": "3 of 4 Pods can be placed now; 1 Pods would be evicted.",
+        "placed": 3,
+        "on": [{"of": "train", "pods": 2, "node": "n1"}, {"of": "shop/a", "pods": 1, "node": "n2"}],
+        "evictedPods": [{"pod": "bank/db", "for": "shop/a", "node": "n10"}],
+        "rejected": [{"of": "shop/big", "pods": 1, "message": "no room"}],
+    }
+    with served(plan=lambda: answer) as site:
+        browser.faults.clear()
+        browser.open(site.session.url)
+        browser.wait(f"{GENERATION} > 0 && bayplan.picture.painted")
+        assert browser.run("document.getElementById('supposing').hidden")
+        browser.run("document.getElementById('plan').click()")
+        browser.wait("document.querySelector('#answer h2')?.innerText.startsWith('3 of 4 Pods')")
+        assert browser.run("[...bayplan.picture.ghosts]") == [["n1", 2], ["n2", 1]]
+        assert browser.run("[...bayplan.picture.leaving]") == [["n10", 1]]
+        assert "train (2 Pods)\tn1" in browser.text("#answer")
+        assert browser.faults == []
+        browser.open("about:blank#")
 
 
 def test_everything_can_be_done_with_the_keyboard_alone(tab: Tab) -> None:

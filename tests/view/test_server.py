@@ -6,7 +6,8 @@ import gzip
 import http.client
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,7 @@ from tests.view.support import board, cluster, patched
 from bayplan.testing import make_node, make_pod
 from bayplan.view import board as boards
 from bayplan.view import server as serving
-from bayplan.view.board import Board, Supposes
+from bayplan.view.board import Board, Supposes, Supposition
 from bayplan.view.session import POLICY, Session
 
 
@@ -70,7 +71,9 @@ class Answer:
 
 
 @contextmanager
-def served(supposes: Supposes | None = None) -> Iterator[Site]:
+def served(
+    supposes: Supposes | None = None, plan: Callable[[], dict[str, Any]] | None = None
+) -> Iterator[Site]:
     made, lock = cluster(), threading.Lock()
 
     def ask(answer: Any) -> Any:
@@ -80,7 +83,8 @@ def served(supposes: Supposes | None = None) -> Iterator[Site]:
     shown = Board(made.core, ask)
     listening = serving.bound("127.0.0.1", 0)
     session = Session("127.0.0.1", listening.getsockname()[1])
-    server = serving.server(serving.application(shown, session, shown.why, "a tést", supposes))
+    page = serving.application(shown, session, shown.why, "a tést", supposes, plan)
+    server = serving.server(page)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:
@@ -274,12 +278,38 @@ def test_more_open_pages_than_there_is_room_for_are_told_to_come_later(
 @pytest.mark.parametrize("number", ["", "0", "-1", "1001", "9" * 5000, "x", "²"])
 def test_a_number_of_nodes_that_cannot_be_added_is_refused(site: Site, number: str) -> None:
     site.enter()
-    answer = site.get(f"/add?{urlencode({'number': number, 'like': 'n1'})}")
+    answer = site.get(f"/suppose?{urlencode({'number': number, 'like': 'n1'})}")
     assert (answer.status, answer.text) == (400, "number must be from 1 to 1000")
 
 
-def test_only_a_picture_of_files_gets_nodes(site: Site) -> None:
+def test_what_nobody_can_suppose_is_refused(site: Site) -> None:
     site.enter()
     assert site.get("/bays").headers["x-bayplan-supposes"] == "no"
-    answer = site.get("/add?number=1&like=n1")
-    assert (answer.status, answer.text) == (404, "only a picture of files can lose or get nodes\n")
+    for path in ("/suppose?number=1&like=n1", "/suppose?other=yes", "/plan"):
+        answer = site.get(path)
+        assert (answer.status, answer.text) == (404, "nothing can be supposed of this source\n")
+
+
+class _Slow:
+    has_other = False
+
+    def __init__(self) -> None:
+        self.asked, self.may_end = threading.Event(), threading.Event()
+
+    def suppose(self, what: Supposition) -> dict[str, Any]:
+        self.asked.set()
+        assert self.may_end.wait(30)
+        return {"what": what}
+
+
+def test_one_cluster_is_supposed_at_a_time_and_only_by_configurations_that_are_there() -> None:
+    slow = _Slow()
+    with served(slow) as site, ThreadPoolExecutor(1) as pool:
+        site.enter()
+        assert site.get("/bays").headers["x-bayplan-supposes"] == "nodes"
+        assert site.get("/suppose?other=yes").status == 400
+        first = pool.submit(site.get, "/suppose?label=zone&value=a&number=2&like=n1")
+        assert slow.asked.wait(30)
+        assert site.get("/plan").status == 429
+        slow.may_end.set()
+        assert first.result().json == {"what": [["zone", "a"], [2, "n1"], False]}

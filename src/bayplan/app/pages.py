@@ -12,14 +12,15 @@
 | ``/why?namespace=&group=`` | the same of a group |
 | ``/why?...&verdict=whole`` | with each node's answer, as `bayplan.explain.explanation` has it |
 | ``/plan`` | POST: what would become of Pods that are not there yet: `bayplan.explain.plan` |
+| ``/plan?namespace=`` | GET: what would become of those that wait |
 | ``/status?namespace=`` | how the process is, and what waits: `bayplan.app.status` |
 | ``/bays?namespace=`` | nodes, Pods and Queues as columns: `bayplan.view.columns` |
 | ``/queues?namespace=`` | what each Queue has and is entitled to: `bayplan.explain.queues` |
 
 ``/debug`` is there while the configuration has ``enableProfiling``, the default. ``/why`` is for
-everybody who may get that Pod, or list Pods there, ``/plan`` for who may create Pods there,
-``/bays``, ``/queues`` and ``/status`` for who may list Pods there; nodes, and Pods of others, are
-named to those who may list nodes (in these three: nodes and all Pods).
+everybody who may get that Pod, or list Pods there, POST of ``/plan`` for who may create Pods there,
+the others for who may list Pods there; nodes, and Pods of others, are named to those who may list
+nodes (without POST: nodes and all Pods).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -193,7 +195,7 @@ def answer_pages(core: Core, questions: Questions, leader: Callable[[], str]) ->
     answers = _Answers(core, questions, leader)
     return {
         "/why": Page(answers.why, asks=True),
-        "/plan": Page(answers.plan, ("POST",), asks=True),
+        "/plan": Page(answers.plan, ("GET", "POST"), asks=True),
         "/bays": Page(answers.bays, asks=True),
         "/queues": Page(answers.queues, asks=True),
     }
@@ -238,6 +240,14 @@ class _Answers:
         from bayplan.explain import plan as planning  # noqa: PLC0415
 
         core = self._core
+        if request.method == "GET":
+            only = _scope(request)
+            if isinstance(only, Answer):
+                return only
+            plan = partial(planning.plan_waiting, core.world, core.profiles, core.placers)
+            answer = self._asked(lambda: plan(names=not only, only=only), names=not only)
+            assert answer is not None
+            return answer
         try:
             objects = planning.decoded(request.body)
             for namespace in sorted({obj.key.partition("/")[0] for _, obj in objects}):

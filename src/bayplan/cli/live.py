@@ -60,6 +60,27 @@ def objects(
         plugins.unusable(error)
 
 
+class Moment:
+    """The objects of a running cluster as of one moment: each kind is listed once.
+
+    Args:
+        kubeconfig: which cluster.
+    """
+
+    def __init__(self, kubeconfig: Where) -> None:
+        self._kubeconfig = kubeconfig
+        self._lists: dict[Kind[Any], list[msgspec.Raw]] = {}
+
+    def objects(self, kinds: Iterable[Kind[Any]]) -> Iterator[tuple[Kind[Any], msgspec.Raw]]:
+        """As `objects`; the same ones each time."""
+        wanted = list(kinds)
+        new = [kind for kind in wanted if kind not in self._lists]
+        self._lists |= {kind: [] for kind in new}
+        for kind, data in objects(self._kubeconfig, new):
+            self._lists[kind].append(data)
+        return ((kind, data) for kind in wanted for data in self._lists[kind])
+
+
 def of_kind(http: Http, kind: Kind[Any]) -> Iterator[msgspec.Raw]:
     """The objects of a kind; there are none where an optional kind cannot be had.
 

@@ -121,15 +121,16 @@ def load(
     *,
     adopts_running: bool = False,
     beside_cluster: bool = False,
+    moment: live.Moment | None = None,
 ) -> tuple[LoadedCluster, Core]:
     """The cluster in the files, or the running cluster where there are none, loaded into a core.
 
     The parameters are those of `bayplan.simulation.load_cluster`, and the values of options.
     Without ``config`` every Pod is judged by the default profile. With ``beside_cluster`` what is
-    in the files comes to be in the running cluster.
+    in the files comes to be in the running cluster, which is read at ``moment``, or now.
 
     Raises:
-        ClusterFileError: there is nothing to judge in the files.
+        ClusterFileError: there is nothing to judge in the files, or no node to lose or to add.
         typer.Exit: the configuration, a plugin or the cluster cannot be used; the errors are
             printed.
     """
@@ -139,8 +140,9 @@ def load(
         kinds = registry.kinds(effective)
         if any(isinstance(a, LoadArgs) for p in effective.profiles for a in p.plugin_args.values()):
             kinds = (*kinds, NODE_METRICS)
+        read = (moment or live.Moment(kubeconfig)).objects
         if paths:
-            listed = live.objects(kubeconfig, kinds) if beside_cluster else ()
+            listed = read(kinds) if beside_cluster else ()
             cluster = load_cluster(
                 paths,
                 profile,
@@ -153,8 +155,7 @@ def load(
                 listed=listed,
             )
         else:
-            listed = live.objects(kubeconfig, kinds)
-            cluster = listed_cluster(listed, profile, as_pending, kinds)
+            cluster = listed_cluster(read(kinds), profile, as_pending, kinds, losing, adding)
         return cluster, offline_core(cluster, effective, registry)
     except ConfigError as error:
         plugins.unusable(ConfigError(error.errors, str(config or "")))

@@ -22,7 +22,7 @@ import typer
 from bayplan.app.follow import Follower
 from bayplan.app.sources import Sources
 from bayplan.cli import asking, live, offline, plugins
-from bayplan.cli.supposing import SupposedFiles
+from bayplan.cli.supposing import Load, Loaded, Supposed
 from bayplan.cli.view_text import print_bays
 from bayplan.client.errors import ApiError, Forbidden
 from bayplan.client.http import Http
@@ -39,13 +39,13 @@ from bayplan.view.board import (
     Judges,
     RefusedError,
     SaysWhy,
-    Supposes,
 )
 from bayplan.view.columns import LEVELS
 from bayplan.view.session import Session, is_loopback
 
 T = TypeVar("T")
 
+NOT_THE_SCHEDULERS = "judged by the default profile: give the scheduler's own --config"
 NOT_INSTALLED = 'the page needs starlette and uvicorn: pip install "bayplan[view]"'
 
 app = typer.Typer(add_completion=False)
@@ -68,6 +68,13 @@ def view(
     kubeconfig: live.KubeconfigOption = None,
     context: live.ContextOption = None,
     config: plugins.ConfigOption = None,
+    config_b: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Configuration B: the page says what would be otherwise by it.",
+        ),
+    ] = None,
     plugin_dir: plugins.PluginDirOption = None,
     feature_gates: plugins.FeatureGatesOption = None,
     namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
@@ -94,26 +101,22 @@ def view(
             plugins.unusable(NOT_INSTALLED)
         if not is_loopback(address):
             plugins.unusable(f"--address {address} is no loopback address: others could look")
-    supposes: Supposes | None = None
     judged_here = server is None and any((file, config, output))
     where = Kubeconfig(kubeconfig, context)
     parts = server, lease, authority, where
     scheduler = None if judged_here else _scheduler(*parts, insecure=insecure)
     board: Followed
     with offline.reporting():
+        load = partial(
+            offline.load,
+            file,
+            plugin_dirs=plugin_dir,
+            namespace=namespace,
+            feature_gates=feature_gates,
+            kubeconfig=where,
+        )
         if file or output is not None:
-            load = partial(
-                offline.load, file, config, plugin_dir, namespace, None, feature_gates, where
-            )
-            cluster, core = load()
-            if file and STDIN not in file:
-                before = partial(
-                    offline.load_before,
-                    config=config,
-                    plugin_dirs=plugin_dir,
-                    feature_gates=feature_gates,
-                )
-                supposes = SupposedFiles(load, before)
+            cluster, core = load(config)
             offline.print_notes(cluster)
             board = Board(core, _alone(), level, still=True)
             if output is not None:
@@ -125,8 +128,15 @@ def view(
                 config, tuple(plugin_dir or ()), feature_gates=tuple(feature_gates or ())
             )
             board, source = _followed(sources, where, level, scheduler, namespace)
+    supposes = None
+    if isinstance(board, Board) and STDIN not in (file or ()):
+        by = "" if file or config else NOT_THE_SCHEDULERS
+        begin = _begin(load, config, config_b, where)
+        supposes = Supposed(begin, has_other=config_b is not None, judged_by=by)
+    plan = None
     if scheduler is not None:
         why: SaysWhy = scheduler.why
+        plan = partial(scheduler.plan, "" if isinstance(board, Board) else namespace)
         source += "; the scheduler says why"
     else:
         assert isinstance(board, Board)
@@ -138,7 +148,8 @@ def view(
     board.packed()  # the first browser need not wait for the columns
     session = Session(address, listening.getsockname()[1])
     typer.echo(f"{session.url}\nThe address lets one browser in, once. Ctrl-C ends it.")
-    serving.run(serving.application(board, session, why, source, supposes), listening)
+    page = serving.application(board, session, why, source, supposes, plan)
+    serving.run(page, listening)
 
 
 def _print(bays: dict[str, Any], output: Output) -> None:
@@ -146,6 +157,18 @@ def _print(bays: dict[str, Any], output: Output) -> None:
         print_bays(offline.console(), bays)
     else:
         typer.echo(msgspec.json.encode(bays))
+
+
+def _begin(
+    load: Callable[..., Loaded], a: Path | None, b: Path | None, kubeconfig: Kubeconfig
+) -> Callable[[], Load]:
+    """Reads the cluster of one moment, by configuration A or B; see `Supposed`."""
+
+    def begin() -> Load:
+        moment = live.Moment(kubeconfig)
+        return lambda *, other=False, **change: load(b if other else a, moment=moment, **change)
+
+    return begin
 
 
 def _alone() -> Any:
@@ -231,11 +254,18 @@ class _Scheduler:
         """See `bayplan.view.board.SaysWhy`."""
         query = {"namespace": namespace, "group" if group else "pod": name}
         try:
-            data = self.get(f"/why?{urlencode(query)}")
+            return self._answer(f"/why?{urlencode(query)}")
         except RefusedError as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 return None
             raise
+
+    def plan(self, namespace: str) -> dict[str, Any]:
+        """What would become of all that waits there; "" for everywhere."""
+        return self._answer(f"/plan?{urlencode({'namespace': namespace})}")
+
+    def _answer(self, path: str) -> dict[str, Any]:
+        data = self.get(path)
         try:
             answer: dict[str, Any] = msgspec.json.decode(data)
         except msgspec.DecodeError as error:

@@ -1,6 +1,6 @@
-"""Plan: what would become of Pods that are not there yet, on the running scheduler's state.
+"""Plan: what would become of Pods that are not there yet, or wait, on the scheduler's state.
 
-The Pods, and what they refer to, enter cache and queue, are decided about one after the other, each
+New Pods, and what they refer to, enter cache and queue, are decided about one after the other, each
 seeing those before it and without those that would be evicted, and are taken out again. All of it
 happens between two Pods of the scheduler, on its thread, so that nobody else sees them; nothing is
 written. It is plain data in the format ``view.bayplan.dev/v1alpha1`` (docs/why.md).
@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
+from heapq import nsmallest
 from typing import Any
 
 import msgspec
@@ -32,6 +33,8 @@ from bayplan.explain.why import API_VERSION, Answer
 from bayplan.groups.placers import Placers
 from bayplan.profiles import Profiles
 from bayplan.queue.queued_group import QueuedGroup
+from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.states import QueueState
 from bayplan.report.pods import cut_note
 from bayplan.world import World
 
@@ -58,6 +61,8 @@ _KINDS = {
     )
 }
 """Pods, and what says how these belong together or what they use."""
+
+_WAITING = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE)
 
 Planned = tuple[Kind[Any], Any]
 """A kind, and an object of it."""
@@ -128,8 +133,36 @@ def plan(
     ]
     with world.handlers.supposing([*others, *((POD, pod) for pod in pods)]):
         planning = _Planning(world, profiles, placers)
-        planning.run(pods)
+        planning.run(_units(world, pods))
         return planning.answer(pods, names=names)
+
+
+def plan_waiting(
+    world: World, profiles: Profiles, placers: Placers, *, names: bool, only: str = ""
+) -> Answer:
+    """What would become now of the queue, in the order of QueueSort. Scheduling thread only.
+
+    Of more than `MOST_PODS` entries the first are planned; the sentence says of how many.
+
+    Args:
+        world: what the scheduler knows.
+        profiles: those that decide now.
+        placers: the scheduler's.
+        names: whether nodes, and Pods of other namespaces, may be named.
+        only: a namespace: the answer is about the Pods there; "" for about all.
+    """
+    parts = world.queue.pending_pods()
+    entries = [entry for state in _WAITING for entry in parts[state] if entry.pod.deleted is None]
+    first = nsmallest(MOST_PODS, entries, key=profiles.policy.sort_key)
+    units = [entry if isinstance(entry, QueuedGroup) else entry.pod for entry in first]
+    pods = [pod for entry in first for pod in _pods(entry)]
+    planning = _Planning(world, profiles, placers)
+    planning.run(units)
+    shown = [pod for pod in pods if not only or pod.namespace == only]
+    answer = planning.answer(shown, names=names)
+    if left := len(entries) - len(first):
+        answer["sentence"] += f" {left} Pods and groups that come after {MOST_PODS} were not tried."
+    return answer
 
 
 def _check(world: World, profiles: Profiles, pod: Pod) -> None:
@@ -143,6 +176,24 @@ def _check(world: World, profiles: Profiles, pod: Pod) -> None:
         raise PlanError(f"Pod {pod.key}: {asked} is none of this scheduler's: {ours}")
 
 
+def _pods(entry: QueuedPod) -> list[Pod]:
+    if isinstance(entry, QueuedGroup):
+        return [member.pod for member in entry.members.values()]
+    return [entry.pod]
+
+
+def _units(world: World, pods: Iterable[Pod]) -> Iterator[Pod | QueuedGroup]:
+    """Groups in place of their Pods, in the order of the Pods."""
+    seen = set[str]()
+    for pod in pods:
+        entry = world.queue.groups.entry_of_pod(pod)
+        if entry is None or pod.uid not in entry.members:
+            yield pod
+        elif entry.uid not in seen:
+            seen.add(entry.uid)
+            yield entry
+
+
 class _Planning:
     """Decides about Pods, one after the other; what was decided stays until all is known."""
 
@@ -152,26 +203,15 @@ class _Planning:
         self._why_not: dict[str, str] = {}
         self._evicted: dict[str, str] = {}
 
-    def run(self, pods: Iterable[Pod]) -> None:
+    def run(self, units: Iterable[Pod | QueuedGroup]) -> None:
         until = time.perf_counter() + SECONDS
         with ExitStack() as decisions:
-            for unit in self._units(pods):
+            for unit in units:
                 late = time.perf_counter() > until
                 if isinstance(unit, QueuedGroup):
                     self._group(decisions, unit, late=late)
                 else:
                     self._pod(decisions, unit, late=late)
-
-    def _units(self, pods: Iterable[Pod]) -> Iterator[Pod | QueuedGroup]:
-        """Groups in place of their Pods, in the order of the Pods."""
-        seen = set[str]()
-        for pod in pods:
-            entry = self._world.queue.groups.entry_of_pod(pod)
-            if entry is None or pod.uid not in entry.members:
-                yield pod
-            elif entry.uid not in seen:
-                seen.add(entry.uid)
-                yield entry
 
     def _pod(self, decisions: ExitStack, pod: Pod, *, late: bool = False) -> None:
         framework = self._profiles[pod.spec.scheduler_name]
@@ -185,7 +225,9 @@ class _Planning:
         rejection = decision.rejection
         if rejection is not None and rejection.nominated and rejection.post_filter is not None:
             self._evict(decisions, eviction(rejection.post_filter).get("victims", ()), pod.key)
-            self._placers.nominator.nominate(pod, rejection.nominated)
+            nominator = self._placers.nominator
+            decisions.callback(nominator.nominate, pod, nominator.nominated_node(pod.uid))
+            nominator.nominate(pod, rejection.nominated)
             decision = decisions.enter_context(deciding(self._placers, framework, pod))
         if decision.member is not None:
             self._nodes[pod.key] = decision.member.pod.node_name
@@ -238,8 +280,11 @@ class _Planning:
             for (of, node), number in Counter(where).items()
         ]
         answer["rejected"] = self._rejected(pods, owners, namespaces, names=names)
+        shown, known = Names(self._world, namespaces).hidden, self._world.handlers.pods
         answer["evictedPods"] = [
-            {"pod": key, "for": taker}
+            {"pod": key, "for": taker, "node": known[key].node_name}
+            if names
+            else {"pod": key, "for": shown(taker)}
             for key, taker in sorted(self._evicted.items())
             if names or key.partition("/")[0] in namespaces
         ]
@@ -274,6 +319,8 @@ _TOO_LATE = f"not tried: all that was before it took {SECONDS:g} s"
 
 def _sentence(answer: Answer) -> str:
     pods, placed, evicted = answer["pods"], answer["placed"], answer["evicted"]
+    if not pods:
+        return "Nothing waits."
     if not placed:
         return f"None of {pods} Pods can be placed now."
     text = f"{'All ' if placed == pods else f'{placed} of '}{pods} Pods can be placed now"

@@ -130,13 +130,9 @@ def load_cluster(
             names = ", ".join(map(str, files))
             why = [*notes.lines(), f"{names}: there is neither a Node nor a Pod in it"]
             raise ClusterFileError("\n".join(why))
-        loss = None if losing is None else lose(objects, *losing)
-        growth = None if adding is None else grow(objects, *adding)
         if adopts_running and scheduler_name is not None:
             _adopt(objects[POD], scheduler_name)
-        cluster = _cluster(objects, notes, scheduler_name, as_pending, watched)
-        cluster.loss, cluster.growth = loss, growth
-        return cluster
+        return _cluster(objects, notes, scheduler_name, as_pending, watched, losing, adding)
 
 
 def listed_cluster(
@@ -144,13 +140,15 @@ def listed_cluster(
     scheduler_name: str | None = None,
     as_pending: str | None = None,
     kinds: Iterable[Kind[object]] = (),
+    losing: tuple[str, str] | None = None,
+    adding: tuple[int, str] | None = None,
 ) -> LoadedCluster:
     """The cluster of these objects, which an API server has; else as `load_cluster`."""
-    notes = Notes()
+    notes, watched = Notes(), _watched(kinds)
     with _collector_paused():
         entries = (Entry(kind, msgspec.json.decode(data)) for kind, data in listed)
         objects = by_kind(usable(entries, notes))
-        return _cluster(objects, notes, scheduler_name, as_pending, _watched(kinds))
+        return _cluster(objects, notes, scheduler_name, as_pending, watched, losing, adding)
 
 
 def manifest(
@@ -194,14 +192,19 @@ def _cluster(
     scheduler_name: str | None,
     as_pending: str | None,
     watched: Iterable[Kind[object]],
+    losing: tuple[str, str] | None,
+    adding: tuple[int, str] | None,
 ) -> LoadedCluster:
+    loss = None if losing is None else lose(objects, *losing)
+    growth = None if adding is None else grow(objects, *adding)
     runs_on = _take_off_its_node(objects, as_pending)
     if scheduler_name is not None:
         pending = (pod for pod in objects[POD] if not pod.spec.get("nodeName"))
         _adopt(pending, scheduler_name)
     _admit(objects, notes)
     note_dangling(objects, notes)
-    return LoadedCluster({kind: _decoded(objects[kind], notes) for kind in watched}, notes, runs_on)
+    decoded = {kind: _decoded(objects[kind], notes) for kind in watched}
+    return LoadedCluster(decoded, notes, runs_on, loss, growth)
 
 
 @contextmanager

@@ -86,14 +86,33 @@ class SaysWhy(Protocol):
         """As `Board.why`; raises `RefusedError`."""
 
 
+class Supposition(NamedTuple):
+    """Another cluster than there is.
+
+    Attributes:
+        lose: label and value: without the nodes that have it.
+        add: how many more nodes, and like which one.
+        other: judged by the other configuration.
+    """
+
+    lose: tuple[str, str] | None = None
+    add: tuple[int, str] | None = None
+    other: bool = False
+
+
 class Supposes(Protocol):
-    """Says what would be with other nodes, as docs/view.md has it. All may raise `RefusedError`."""
+    """Says what would be in another cluster, as docs/view.md has it."""
 
-    def lose(self, label: str, value: str) -> Answer:
-        """Without the nodes that have this value of a label."""
+    @property
+    def has_other(self) -> bool:
+        """Whether there is another configuration."""
 
-    def add(self, number: int, like: str) -> Answer:
-        """With so many more nodes like this one."""
+    def suppose(self, what: Supposition) -> Answer:
+        """What would become of waiting Pods and the Pods of lost nodes.
+
+        Raises:
+            RefusedError: there are no such nodes, or the cluster cannot be read.
+        """
 
 
 class Followed(Protocol):

@@ -9,8 +9,9 @@
 | ``/why?namespace=&pod=`` or ``&group=`` | as on the scheduler's port (docs/why.md) |
 | ``/why-not?pod=NS/NAME`` | what stands against each node |
 | ``/node?name=`` | the Pods of a node |
-| ``/lose?label=&value=`` | what would be without these nodes; of files |
-| ``/add?number=&like=`` | what would be with more nodes like this one; of files |
+| ``/plan`` | what would become of all that waits: of the scheduler, else as ``/suppose`` |
+| ``/suppose?label=&value=&number=&like=&other=`` | what would be without the nodes that have this
+value of a label, with more nodes like one, by configuration B |
 """
 
 from __future__ import annotations
@@ -34,7 +35,15 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bayplan.view.board import SECONDS, Answer, Followed, RefusedError, SaysWhy, Supposes
+from bayplan.view.board import (
+    SECONDS,
+    Answer,
+    Followed,
+    RefusedError,
+    SaysWhy,
+    Supposes,
+    Supposition,
+)
 from bayplan.view.session import HEADERS, Session
 
 STATIC = Path(__file__).parent / "static"
@@ -57,7 +66,12 @@ KEEP_ALIVE_SECONDS = 15.0
 
 
 def application(
-    board: Followed, session: Session, why: SaysWhy, source: str, supposes: Supposes | None = None
+    board: Followed,
+    session: Session,
+    why: SaysWhy,
+    source: str,
+    supposes: Supposes | None = None,
+    plan: Callable[[], Answer] | None = None,
 ) -> ASGIApp:
     """The page.
 
@@ -66,9 +80,11 @@ def application(
         session: who may look.
         why: who says why a Pod waits.
         source: in words, where the picture comes from and who answers.
-        supposes: who says what would be with other nodes; None where nobody does.
+        supposes: who says what would be in another cluster; None where nobody does.
+        plan: says what would become of all that waits, as ``/plan`` of the scheduler's port; None
+            where only ``supposes`` can.
     """
-    answers = _Answers(board, session, why, source, supposes)
+    answers = _Answers(board, session, why, source, supposes, plan)
     files = {file.name: file for file in STATIC.iterdir() if file.suffix in TYPES}
 
     def static(request: Request) -> Response:
@@ -87,8 +103,8 @@ def application(
             Route("/why", answers.why),
             Route("/why-not", answers.why_not),
             Route("/node", answers.node),
-            Route("/lose", answers.lose),
-            Route("/add", answers.add),
+            Route("/plan", answers.plan),
+            Route("/suppose", answers.suppose),
         ]
     )
     return _Guard(app, session)
@@ -134,9 +150,10 @@ class _Answers:
         why: SaysWhy,
         source: str,
         supposes: Supposes | None,
+        plan: Callable[[], Answer] | None,
     ) -> None:
         self._board, self._session, self._why, self._source = board, session, why, source
-        self._supposes, self._supposing = supposes, threading.Lock()
+        self._supposes, self._supposing, self._plan = supposes, threading.Lock(), plan
 
     async def session(self, request: Request) -> Response:
         body = b""
@@ -154,7 +171,10 @@ class _Answers:
     async def bays(self, _: Request) -> Response:
         data = await run_in_threadpool(self._board.packed)
         headers = {"content-encoding": "gzip", "x-bayplan-source": quote(self._source)}
-        headers["x-bayplan-supposes"] = "no" if self._supposes is None else "yes"
+        supposes = self._supposes
+        can = "no" if supposes is None else "configurations" if supposes.has_other else "nodes"
+        headers["x-bayplan-supposes"] = can
+        headers["x-bayplan-plans"] = "no" if self._plan is None and supposes is None else "yes"
         return Response(data, media_type="application/json", headers=headers)
 
     async def changes(self, request: Request) -> Response:
@@ -205,28 +225,34 @@ class _Answers:
         name = request.query_params.get("name", "")
         return await _asked(lambda: self._board.node(name), f"there is no node {name} any more")
 
-    async def lose(self, request: Request) -> Response:
-        label, value = (request.query_params.get(key, "") for key in ("label", "value"))
-        return await self._suppose(lambda supposes: supposes.lose(label, value))
+    async def plan(self, _: Request) -> Response:
+        return await _asked(self._plan or (lambda: self._supposed(Supposition())), "")
 
-    async def add(self, request: Request) -> Response:
-        number, like = (request.query_params.get(key, "") for key in ("number", "like"))
-        if not number.isdecimal() or len(number) > 9 or not 1 <= int(number) <= MOST_ADDED:
+    async def suppose(self, request: Request) -> Response:
+        query = request.query_params
+        label, value, number, like = (
+            query.get(key, "") for key in ("label", "value", "number", "like")
+        )
+        if like and not (number.isdecimal() and len(number) < 9 and 1 <= int(number) <= MOST_ADDED):
             raise HTTPException(400, f"number must be from 1 to {MOST_ADDED}")
-        return await self._suppose(lambda supposes: supposes.add(int(number), like))
+        what = Supposition(
+            (label, value) if label else None,
+            (int(number), like) if like else None,
+            query.get("other", "") == "yes",
+        )
+        return await _asked(lambda: self._supposed(what), "")
 
-    async def _suppose(self, question: Callable[[Supposes], Answer]) -> Response:
-        def ask() -> Answer:
-            if self._supposes is None:
-                raise RefusedError(404, "only a picture of files can lose or get nodes")
-            if not self._supposing.acquire(blocking=False):
-                raise RefusedError(429, "another question of this kind is being answered")
-            try:
-                return question(self._supposes)
-            finally:
-                self._supposing.release()
-
-        return await _asked(ask, "")
+    def _supposed(self, what: Supposition) -> Answer:
+        if self._supposes is None:
+            raise RefusedError(404, "nothing can be supposed of this source")
+        if what.other and not self._supposes.has_other:
+            raise RefusedError(400, "there is no configuration B")
+        if not self._supposing.acquire(blocking=False):
+            raise RefusedError(429, "another question of this kind is being answered")
+        try:
+            return self._supposes.suppose(what)
+        finally:
+            self._supposing.release()
 
 
 async def _gzipped(events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -171,49 +171,67 @@ export function byNode(nodes) {
   return counts;
 }
 
-// What is on a node; add asks what would be with more like it, where it can be asked.
-export function node(bays, lens, row, answer, into, close, add) {
+// What is on a node; like says that new nodes are to be like this one, where they can be asked about.
+export function node(bays, lens, row, answer, into, close, like) {
   const pods = answer.pods.slice(0, MOST_LISTED).map((pod) => [pod.pod, Object.entries(pod.requests).map(([name, amount]) => `${amount} ${name}`).join(", "), pod.terminating ? "terminating" : ""]);
-  const number = element("input", { id: "more-nodes", type: "number", min: 1, max: 1000, value: 1 });
-  const adding = add && element("p", { class: "doing" }, element("label", {}, "Nodes like this one ", number), element("button", { type: "button", id: "add", onclick: () => add(number.value, answer.node) }, "What if added"));
+  const adding = like && element("p", { class: "doing" }, element("button", { type: "button", id: "like-this", onclick: () => like(answer.node) }, "What if there were more like this"));
   show(into, answer.node, [element("p", {}, ofNode(bays, lens, row)), adding, pods.length ? table(["pod", "requests", ""], pods) : element("p", {}, "no Pods")].filter(Boolean), close);
 }
 
 function listed(title, entries) {
-  const rows = Object.entries(entries);
+  const rows = Object.entries(entries ?? {});
   if (!rows.length) return [];
   return [table(title, rows.slice(0, MOST_LISTED).map(([pod, remark]) => [pod, [remark].flat().join(", ")])), rows.length > MOST_LISTED ? element("p", {}, `and ${rows.length - MOST_LISTED} more`) : null].filter(Boolean);
 }
 
-// What is left without some nodes, as bayplan simulate --lose has it.
-export function loss(answer, into, close) {
+// What would be in another cluster, as bayplan simulate --lose --add has it.
+export function supposed(answer, into, close) {
+  const { down = {}, back = {}, noLonger = [], waits } = answer;
+  const kept = Object.fromEntries(noLonger.map((pod) => [pod, waits[pod] ?? ""]));
+  const rest = Object.fromEntries(Object.entries(waits).filter(([pod]) => !(pod in kept || pod in down)));
+  const placed = answer.fits ?? Object.fromEntries(Object.entries(answer.placed).filter(([pod]) => !(pod in back)));
   show(into, answer.sentence, [
-    ...listed(["stays down", "why"], answer.down),
+    answer.judgedBy ? element("p", {}, answer.judgedBy) : null,
+    ...listed(["stays down", "why"], down),
     ...listed(["would be evicted", "for"], answer.evicted),
     ...listed(["gone", "why"], answer.gone),
-    ...listed(["comes back", "on"], answer.back),
+    ...listed(["comes back", "on"], back),
+    ...listed([answer.fits ? "placed in addition" : "placed", "on"], placed),
+    ...listed(["no longer placed", "why"], kept),
+    ...listed(["on another node", "on"], answer.elsewhere),
+    ...listed(["still waits", "why"], rest),
+  ].filter(Boolean), close);
+}
+
+// What the running scheduler would do with all that waits.
+export function plan(answer, into, close) {
+  const counted = (one) => `${one.of}${one.pods > 1 ? ` (${one.pods} Pods)` : ""}`;
+  const rows = (title, entries) => (entries?.length ? [table(title, entries.slice(0, MOST_LISTED)), entries.length > MOST_LISTED ? element("p", {}, `and ${entries.length - MOST_LISTED} more`) : null].filter(Boolean) : []);
+  show(into, answer.sentence, [
+    ...rows(["would be evicted", "for"], answer.evictedPods?.map((one) => [one.pod, one.for])),
+    ...rows(["placed", "on"], answer.on?.map((one) => [counted(one), one.node ?? ""])),
+    ...rows(["still waits", "why"], answer.rejected?.map((one) => [counted(one), one.message])),
   ], close);
 }
 
-// What more nodes change, as bayplan simulate --add has it.
-export function growth(answer, into, close) {
-  const kept = Object.fromEntries(answer.noLonger.map((pod) => [pod, answer.waits[pod] ?? ""]));
-  const waits = Object.fromEntries(Object.entries(answer.waits).filter(([pod]) => !(pod in kept)));
-  show(into, answer.sentence, [
-    ...listed(["placed in addition", "on"], answer.fits),
-    ...listed(["no longer placed", "why"], kept),
-    ...listed(["still waits", "why"], waits),
-  ], close);
+// By node how many Pods would come, and how many would leave, of either answer.
+export function ghosts(answer) {
+  const come = byNode((answer.on ?? []).flatMap((one) => Array(one.pods).fill(one.node ?? "")));
+  for (const [node, count] of byNode(Object.values(answer.kind ? {} : answer.placed))) come.set(node, count);
+  const leave = byNode([...Object.values(answer.leaving ?? {}), ...(answer.evictedPods ?? []).map((one) => one.node ?? "")]);
+  return [come, leave];
 }
 
 // The domains that can be lost, by level.
 export function domains(bays, select, label) {
+  const before = select.value;
   const options = bays.levels.flatMap((level) => {
     const values = new Set(bays.nodes.name.map((name, row) => (name ? bays.text(`domain/${level}`, row) : "")));
     values.delete("");
     return [...values].sort(byPeople).map((value) => element("option", { value: JSON.stringify([level, value]) }, `${level.split("/").at(-1)} ${value}`));
   });
   select.replaceChildren(element("option", { value: "" }, "nothing"), ...options);
+  select.value = options.some((option) => option.value === before) ? before : "";
   label.hidden = !options.length;
 }
 

@@ -23,6 +23,8 @@ export class Picture {
     this.selected = -1;
     this.lost = new Set(); // names of nodes that are thought away
     this.ghosts = new Map(); // by name of a node, how many Pods would go there
+    this.leaving = new Map(); // and how many would be evicted there
+    this.added = []; // names of nodes that are thought to be there; their rows come after all others
     this.patterns = new Map();
   }
 
@@ -41,8 +43,8 @@ export class Picture {
   read() {
     const { bays, lens } = this;
     this.resources = bays.resources;
-    this.shares = new Float32Array(bays.size);
-    this.codes = new Int16Array(bays.size).fill(NOT_KNOWN);
+    this.shares = new Float32Array(bays.size + this.added.length);
+    this.codes = new Int16Array(bays.size + this.added.length).fill(NOT_KNOWN);
     for (let row = 0; row < bays.size; row++) {
       if (!bays.nodes.name[row]) continue;
       this.shares[row] = lens.share(row) ?? 0;
@@ -52,6 +54,21 @@ export class Picture {
 
   forget() {
     this.slots.clear();
+  }
+
+  // Think nodes of these names to be there, in a block of their own.
+  add(names) {
+    const same = names.length === 0 && this.added.length === 0;
+    this.added = names;
+    if (!same) {
+      this.read();
+      this.arrange();
+    }
+    this.draw();
+  }
+
+  name(row) {
+    return this.bays.nodes.name[row] ?? this.added[row - this.bays.size];
   }
 
   // Each node in its block. Who is there keeps the place; who is new takes a free one, or the next.
@@ -88,6 +105,8 @@ export class Picture {
     this.canvas.height = Math.round(this.height * ratio);
     this.ratio = ratio;
     const blocks = [...this.slots].sort(([a], [b]) => (a === "") - (b === "") || byPeople(a, b));
+    const { size } = this.bays;
+    if (this.added.length) blocks.push(["added", this.added.map((_, i) => size + i)]);
     let [low, high] = [1, 96];
     while (low < high) {
       const cell = Math.ceil((low + high) / 2);
@@ -97,8 +116,8 @@ export class Picture {
     const { placed } = this.flow(blocks, low);
     this.cell = low;
     this.blocks = placed;
-    this.x = new Float32Array(this.bays.size).fill(NaN);
-    this.y = new Float32Array(this.bays.size).fill(NaN);
+    this.x = new Float32Array(size + this.added.length).fill(NaN);
+    this.y = new Float32Array(size + this.added.length).fill(NaN);
     for (const { rows, columns, x, y } of placed) {
       rows.forEach((row, i) => {
         if (Number.isNaN(row)) return;
@@ -112,7 +131,7 @@ export class Picture {
   flow(blocks, cell) {
     const placed = [];
     let [x, y, line] = [0, 0, 0];
-    const label = this.slots.size > 1 ? GAP : 0;
+    const label = blocks.length > 1 ? GAP : 0;
     for (const [key, rows] of blocks) {
       const fitting = Math.max(1, Math.floor(this.width / cell));
       const columns = Math.min(fitting, Math.max(1, Math.ceil(Math.sqrt(rows.length * 2))));
@@ -153,7 +172,7 @@ export class Picture {
     else this.fills(visible, inner);
     this.marks(visible, inner);
     this.without(visible, inner);
-    this.planned(inner);
+    this.planned(visible, inner);
     this.labels();
     this.frame(inner);
     if (!this.painted) this.painted = performance.now();
@@ -236,7 +255,7 @@ export class Picture {
     if (inner >= NAMED) {
       context.fillStyle = this.ink;
       context.font = "11px system-ui, sans-serif";
-      this.write(bays.nodes.name[row], x + 3, y + 12, inner - 6);
+      this.write(this.name(row), x + 3, y + 12, inner - 6);
     }
   }
 
@@ -281,22 +300,34 @@ export class Picture {
     }
   }
 
-  // Where Pods would go: a dashed frame, and how many.
-  planned(inner) {
-    const { bays, context } = this;
-    if (!this.ghosts.size) return;
+  // Where Pods would go: a dashed frame, and how many; where Pods would leave: a corner, and how many.
+  planned(rows, inner) {
+    const { context } = this;
+    if (!this.ghosts.size && !this.leaving.size && !this.added.length) return;
     context.strokeStyle = this.ink;
     context.fillStyle = this.ink;
     context.lineWidth = Math.max(1.5, Math.min(3, inner / 10));
-    context.setLineDash([4, 3]);
     context.font = "bold 12px system-ui, sans-serif";
-    bays.nodes.name.forEach((name, row) => {
-      const count = this.ghosts.get(name);
-      if (!count || Number.isNaN(this.x[row])) return;
-      context.strokeRect(this.px(row) + 1, this.py(row) + 1, inner - 2, inner - 2);
-      if (inner >= NEAR) this.write(`+${count}`, this.px(row) + 4, this.py(row) + inner - 5, inner - 8);
-    });
-    context.setLineDash([]);
+    for (const row of rows) {
+      const [x, y, name] = [this.px(row), this.py(row), this.name(row)];
+      const [come, leave] = [this.ghosts.get(name), this.leaving.get(name)];
+      if (row >= this.bays.size) context.strokeRect(x + 0.5, y + 0.5, inner - 1, inner - 1);
+      if (come) {
+        context.setLineDash([4, 3]);
+        context.strokeRect(x + 1, y + 1, inner - 2, inner - 2);
+        context.setLineDash([]);
+        if (inner >= NEAR) this.write(`+${come}`, x + 4, y + inner - 5, inner / 2 - 6);
+      }
+      if (leave) {
+        const corner = Math.max(inner / 3, 3);
+        context.beginPath();
+        context.moveTo(x + inner, y);
+        context.lineTo(x + inner - corner, y);
+        context.lineTo(x + inner, y + corner);
+        context.fill();
+        if (inner >= NEAR) this.write(`\u2212${leave}`, x + inner / 2, y + inner - 5, inner / 2 - 4);
+      }
+    }
     context.lineWidth = 1;
   }
 

@@ -7,7 +7,7 @@ import { Picture } from "./picture.js";
 
 const AGAIN = 2000; // milliseconds until a stream that ended is asked for again
 const get = (id) => document.getElementById(id);
-const page = Object.fromEntries(["summary", "lens", "lose", "losing", "legend", "bays", "tip", "here", "table", "answer", "pending", "more", "filter", "queues", "problem", "help"].map((id) => [id, get(id)]));
+const page = Object.fromEntries(["summary", "lens", "lose", "losing", "more", "number", "like", "other", "others", "plan", "supposing", "suppose", "what-if", "legend", "bays", "tip", "here", "table", "answer", "pending", "rest", "filter", "queues", "problem", "help"].map((id) => [id, get(id)]));
 const state = { bays: null, source: "", verdict: null, lens: null, all: [], asked: "", supposed: null, stream: null, tabled: false };
 let picture;
 
@@ -43,7 +43,10 @@ async function load() {
   if (!answer.ok) return fail(await answer.text());
   state.source = decodeURIComponent(answer.headers.get("x-bayplan-source") ?? "");
   state.bays = new Bays(await answer.json());
-  state.supposes = answer.headers.get("x-bayplan-supposes") === "yes";
+  state.supposes = answer.headers.get("x-bayplan-supposes") ?? "no";
+  page["what-if"].hidden = answer.headers.get("x-bayplan-plans") !== "yes";
+  page.supposing.hidden = state.supposes === "no";
+  page.others.hidden = state.supposes !== "configurations";
   page.problem.hidden = true;
   picture.forget();
   refresh();
@@ -78,18 +81,19 @@ function again(what, after = 0) {
 function refresh() {
   const { bays } = state;
   const { nodes, pods, waiting } = bays.counts;
+  const { nodesCame } = bays;
   page.summary.textContent = `${nodes} nodes, ${pods} Pods on them, ${waiting} wait; from ${state.source}`;
   state.all = lenses(bays, state.verdict);
   choose(state.lens?.id);
   if (bays.pendingChanged) list();
   if (bays.queuesChanged) panels.queues(bays, page.queues);
-  if (state.supposes && !page.lose.options.length) panels.domains(bays, page.lose, page.losing);
+  if (state.supposes !== "no" && (nodesCame || !page.lose.options.length)) panels.domains(bays, page.lose, page.losing);
   [bays.pendingChanged, bays.queuesChanged] = [false, false];
   document.body.dataset.generation = String(bays.generation);
 }
 
 function list() {
-  panels.pending(state.bays, page.pending, page.more, page.filter.value, why);
+  panels.pending(state.bays, page.pending, page.rest, page.filter.value, why);
 }
 
 function choose(id) {
@@ -137,36 +141,66 @@ async function whyGroup(key) {
 function explain(answer) {
   if (!answer) return;
   panels.why(answer, page.answer, close, whyNot);
+  unsuppose();
   picture.ghosts = panels.planned(answer);
-  picture.draw();
 }
 
-async function lose() {
-  const asked = page.lose.value;
-  if (!asked) return close();
-  const [label, value] = JSON.parse(asked);
-  const answer = await suppose(`without ${value}`, `/lose?${new URLSearchParams({ label, value })}`);
+async function plan() {
+  const answer = await patiently("Where all that waits would go", "/plan");
   if (!answer) return;
-  panels.loss(answer, page.answer, close);
-  picture.lost = new Set(answer.nodes);
-  picture.ghosts = panels.byNode(Object.values(answer.back));
-  picture.draw();
+  (answer.kind === "PlanAnswer" ? panels.plan : panels.supposed)(answer, page.answer, close);
+  suppose(answer);
 }
 
-async function add(number, like) {
-  const answer = await suppose(`with ${number} more like ${like}`, `/add?${new URLSearchParams({ number, like })}`);
+async function supposition(event) {
+  event.preventDefault();
+  const query = new URLSearchParams();
+  const words = [];
+  if (page.lose.value) {
+    const [label, value] = JSON.parse(page.lose.value);
+    query.set("label", label);
+    query.set("value", value);
+    words.push(`without ${value}`);
+  }
+  if (Number(page.number.value) > 0) {
+    if (!page.like.value) return page.like.focus();
+    query.set("number", page.number.value);
+    query.set("like", page.like.value);
+    words.push(`with ${page.number.value} more like ${page.like.value}`);
+  }
+  if (page.other.value) {
+    query.set("other", "yes");
+    words.push("by configuration B");
+  }
+  const answer = await patiently(`What would be ${words.join(", ")}`, `/suppose?${query}`);
   if (!answer) return;
-  panels.growth(answer, page.answer, close);
-  page.lose.value = "";
-  picture.lost = new Set();
-  picture.ghosts = panels.byNode(Object.values(answer.fits));
-  picture.draw();
+  panels.supposed(answer, page.answer, close);
+  suppose(answer);
+}
+
+// On the picture: nodes that are gone or new, where Pods would go.
+function suppose(answer) {
+  picture.lost = new Set(answer.lost);
+  [picture.ghosts, picture.leaving] = panels.ghosts(answer);
+  picture.add(answer.nodes ?? []);
+}
+
+function unsuppose() {
+  [picture.ghosts, picture.leaving, picture.lost] = [new Map(), new Map(), new Set()];
+  picture.add([]);
+}
+
+function like(name) {
+  page.like.value = name;
+  if (!(Number(page.number.value) > 0)) page.number.value = page.more.value = 1;
+  page.more.focus();
 }
 
 // An answer that takes its time; null where something else was asked meanwhile.
-async function suppose(what, path) {
+async function patiently(what, path) {
   state.supposed = path;
-  panels.problem(`What would be ${what}: reading the files again`, page.answer, close);
+  panels.problem(`${what}: being asked`, page.answer, close);
+  page.answer.scrollIntoView({ block: "nearest" });
   const answer = await ask(path);
   return state.supposed === path ? answer : null;
 }
@@ -185,15 +219,13 @@ async function inspect(row) {
   const name = state.bays.nodes.name[row];
   if (!name) return;
   const answer = await ask(`/node?${new URLSearchParams({ name })}`);
-  if (answer) panels.node(state.bays, state.lens, row, answer, page.answer, close, state.supposes ? add : null);
+  if (answer) panels.node(state.bays, state.lens, row, answer, page.answer, close, state.supposes === "no" ? null : like);
 }
 
 function close() {
   page.answer.hidden = true;
   state.supposed = null;
-  [picture.ghosts, picture.lost] = [new Map(), new Set()];
-  page.lose.value = "";
-  picture.draw();
+  unsuppose();
   if (state.verdict) {
     state.verdict = null;
     state.all = lenses(state.bays, null);
@@ -223,6 +255,7 @@ const KEYS = {
   l: () => nextLens(1),
   L: () => nextLens(-1),
   t: toggleTable,
+  g: () => page["what-if"].hidden || plan(),
   p: () => page.pending.querySelector("button")?.focus(),
   "/": () => page.filter.focus(),
   n: () => {
@@ -241,7 +274,10 @@ const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], Arrow
 
 function listen() {
   page.lens.addEventListener("change", () => choose(page.lens.value));
-  page.lose.addEventListener("change", lose);
+  page.plan.addEventListener("click", plan);
+  page.supposing.addEventListener("submit", supposition);
+  page.more.addEventListener("input", () => (page.number.value = page.more.value));
+  page.number.addEventListener("input", () => (page.more.value = page.number.value));
   page.filter.addEventListener("input", list);
   get("as-table").addEventListener("click", toggleTable);
   get("help-button").addEventListener("click", () => page.help.showModal());
