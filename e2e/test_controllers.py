@@ -4,64 +4,26 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 from collections.abc import Callable, Iterator
 
 import pytest
-import yaml
 
 from e2e.cluster import OTHER, SOON, SYSTEM, Bayplan, Cluster, Json, pod
-from e2e.provider import NodeSpec, Part, token_kubeconfig, wait_until
-from e2e.provider.golang import ROOT
-from e2e.provider.process import Endpoint, free_port
+from e2e.controllers import ACCOUNT, Controllers, install
+from e2e.provider import NodeSpec, wait_until
 
 pytestmark = pytest.mark.e2e
 
-ACCOUNT = "bayplan-controllers"
-OVERLAY = ROOT / "deploy" / "overlays" / "with-controllers"
 LABEL = "scheduling.x-k8s.io/pod-group"
 MEMBERS = 3
 
 
-class Controllers(Part):
-    """One process of the controllers, with the token of its ServiceAccount."""
-
-    def __init__(self, cluster: Cluster, number: int) -> None:
-        port = free_port()
-        folder = cluster.plane.folder
-        token = cluster.token(ACCOUNT)
-        kubeconfig = token_kubeconfig(folder / "controllers", cluster.plane.kubeconfig, token)
-        argv = [sys.executable, "-m", "bayplan", "controllers", f"--kubeconfig={kubeconfig}"]
-        argv += [f"--port={port}", f"--scheduler-name={OTHER}"]
-        endpoint = Endpoint(f"http://127.0.0.1:{port}", cluster.plane.context)
-        log = folder / f"controllers-{number}.log"
-        super().__init__(f"controllers-{number}", argv, log, endpoint, "/healthz")
-
-
 @pytest.fixture
-def install(cluster: Cluster) -> Callable[..., None]:
-    """Installs what deploy/ has of the controllers, but for their Deployment."""
-
-    def apply(*kinds: str) -> None:
-        objects = list(yaml.safe_load_all(cluster.kubectl("kustomize", str(OVERLAY))))
-        chosen = [one for one in objects if one["kind"] in kinds and _is_theirs(one)]
-        path = cluster.plane.folder / "controllers.yaml"
-        path.write_text(yaml.safe_dump_all(chosen))
-        cluster.kubectl("apply", "-f", str(path))
-
-    return apply
-
-
-def _is_theirs(one: Json) -> bool:
-    return bool(one["kind"] == "CustomResourceDefinition" or one["metadata"]["name"] == ACCOUNT)
-
-
-@pytest.fixture
-def two(cluster: Cluster, install: Callable[..., None]) -> Iterator[list[Controllers]]:
+def two(cluster: Cluster) -> Iterator[list[Controllers]]:
     """Two processes, started before there are CRDs where no other test has made them."""
-    install("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+    install(cluster, "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
     running = [Controllers(cluster, number).start() for number in range(2)]
-    install("CustomResourceDefinition")
+    install(cluster, "CustomResourceDefinition")
     for plural in ("podgroups.scheduling.x-k8s.io", "elasticquotas.scheduling.x-k8s.io"):
         cluster.kubectl("wait", "--for=condition=Established", f"crd/{plural}", "--timeout=300s")
     cluster.kubectl("wait", "--for=condition=Established", "crd/queues.bayplan.dev")

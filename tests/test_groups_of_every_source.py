@@ -59,6 +59,19 @@ def test_where_groups_are_switched_off_its_pods_go_singly(source: Source) -> Non
 
 
 @every_source
+def test_all_pods_of_a_group_without_room_say_so_after_one_attempt(source: Source) -> None:
+    """So an autoscaler sees the whole demand, and not a part of it first."""
+    cluster = cluster_of_all()
+    pods = source.members(3)
+    cluster.add(source.group(3), *nodes(1, cpu="2"), *pods)
+    queued = cluster.queue.pop()
+    assert queued is not None
+    cluster.scheduler.schedule_one(queued)
+    told = {name: condition.reason for name, condition in cluster.recorder.conditions}
+    assert told == {pod.obj().name: "Unschedulable" for pod in pods}
+
+
+@every_source
 def test_a_group_that_does_not_fit_holds_nothing_and_wakes_when_there_is_room(
     source: Source,
 ) -> None:

@@ -40,6 +40,8 @@ from bayplan.client.connection import Connection
 from bayplan.client.errors import ApiError, NotFound
 from bayplan.client.http import Http
 from bayplan.client.leader import LeaderElector, LeaseLock, new_identity
+from bayplan.controllers.provisioner import Provisioner
+from bayplan.controllers.provisioning import PROVISIONING_REQUEST, ProvisioningClass
 from bayplan.controllers.statuses import StatusFields
 from bayplan.controllers.watched import KINDS, Watched, Written
 from bayplan.telemetry.instrument import Instrument
@@ -83,6 +85,7 @@ class Operator:
         scheduler_names: whose Pods wait in queues.
         lock: the Lease; None to write without one.
         port: where ``/healthz`` answers; 0 for nowhere.
+        provisioning: what ProvisioningRequests ask for; None to make none.
 
     Raises:
         KubeconfigError: there are no usable credentials.
@@ -94,6 +97,7 @@ class Operator:
         scheduler_names: list[str],
         lock: LeaseLock | None,
         port: int,
+        provisioning: ProvisioningClass | None = None,
     ) -> None:
         self._kubeconfig = kubeconfig
         self._port = port
@@ -102,6 +106,10 @@ class Operator:
         self._seen: set[str] | None = set()  # uids, until all objects have come
         self._relisted = asyncio.Event()
         self._http = Http(Connection.load(kubeconfig, Instrument()))
+        self._kinds, self._provisioner = KINDS, None
+        if provisioning is not None:
+            self._kinds += (PROVISIONING_REQUEST,)
+            self._provisioner = Provisioner(self._http, provisioning)
         self._identity = new_identity()
         self._stop = threading.Event()
         self._lost = False
@@ -140,7 +148,7 @@ class Operator:
     async def _operate(self) -> None:
         """Watch the kinds that are served; restart when one more is served."""
         while not self._stop.is_set():
-            kinds = [kind for kind in KINDS if await self._list(kind, "?limit=1") is not None]
+            kinds = [kind for kind in self._kinds if await self._list(kind, "?limit=1") is not None]
             self._watched = Watched(self._scheduler_names)
             self._seen = set()
             self._relisted.clear()
@@ -175,7 +183,7 @@ class Operator:
 
     async def _until_more(self, kinds: list[Kind[Any]]) -> None:
         """Return when this process should end, or when a kind is served that was not."""
-        missing = [kind for kind in KINDS if kind not in kinds]
+        missing = [kind for kind in self._kinds if kind not in kinds]
         look_at = time.monotonic() + LOOK_SECONDS
         while not self._stop.is_set():
             await asyncio.sleep(STOP_SECONDS)
@@ -259,10 +267,14 @@ class Operator:
         slots = asyncio.Semaphore(WRITERS)
         while True:
             await asyncio.sleep(WRITE_SECONDS)
-            leads = self._elector is None or self._elector.is_leader
-            if leads and self._watched.changed:
-                statuses = self._watched.statuses(time.time())
+            if self._elector is not None and not self._elector.is_leader:
+                continue
+            changed, now = self._watched.changed, time.time()
+            if changed:
+                statuses = self._watched.statuses(now)
                 await asyncio.gather(*(self._write(slots, *entry) for entry in statuses.items()))
+            if PROVISIONING_REQUEST in kinds:
+                await self._provision(now, changed=changed)
 
     async def _wait_for_all(self, kinds: list[Kind[Any]]) -> None:
         """Until kopf has brought every object: figures of a part would be wrong."""
@@ -286,6 +298,12 @@ class Operator:
             except ApiError as error:
                 log.warning("Cannot write a status", kind=kind.name, object=key, err=str(error))
                 self._watched.changed = True
+
+    async def _provision(self, now: float, *, changed: bool) -> None:
+        provisioner = self._provisioner
+        if provisioner is not None and (changed or provisioner.is_due(now)):
+            gangs, requests = list(self._watched.gangs()), self._watched.requests()
+            await asyncio.to_thread(provisioner.work, gangs, requests, now)
 
     async def _resync(self, kinds: list[Kind[Any]]) -> None:
         while True:

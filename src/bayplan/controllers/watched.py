@@ -36,6 +36,11 @@ from bayplan.cache.pod_groups import label_key
 from bayplan.cache.queue_tree import QueueTree
 from bayplan.cache.queued_pods import QueueListener
 from bayplan.cache.subscription import Subscribers, Subscription
+from bayplan.controllers.provisioning import (
+    PROVISIONING_REQUEST,
+    Members,
+    ProvisioningRequest,
+)
 from bayplan.controllers.statuses import (
     StatusFields,
     elastic_quota_status,
@@ -65,6 +70,13 @@ Written = tuple[Kind[Any], str]
 """An object whose status is written: kind, and ``namespace/name`` or the name alone."""
 
 
+def _group_of(pod: Pod) -> Written | None:
+    if pod.pod_group:
+        return KUBERNETES_POD_GROUP, f"{pod.namespace}/{pod.pod_group}"
+    key = label_key(pod.shape)
+    return (POD_GROUP, key) if key else None
+
+
 class Watched:
     """See the module's docstring.
 
@@ -80,7 +92,7 @@ class Watched:
         self._scheduler_names = frozenset(scheduler_names)
         self._cache = Cache()
         self._pods: dict[str, Pod] = {}
-        self._groups: dict[str, set[str]] = defaultdict(set)
+        self._groups: dict[Written, set[str]] = defaultdict(set)
         self._by_namespace: dict[str, set[str]] = defaultdict(set)
         self._statuses: dict[Written, StatusFields] = {}
         self._listeners: Subscribers[QueueListener] = Subscribers()
@@ -107,8 +119,8 @@ class Watched:
     def _set_pod(self, pod: Pod) -> None:
         self._pods[pod.uid] = pod
         self._by_namespace[pod.namespace].add(pod.uid)
-        if key := label_key(pod.shape):
-            self._groups[key].add(pod.uid)
+        if (group := _group_of(pod)) is not None:
+            self._groups[group].add(pod.uid)
         if pod.node_name and pod.status.phase not in _ENDED:
             self._left(pod.uid)
             self._cache.add(pod)
@@ -166,8 +178,8 @@ class Watched:
         if pod is None:
             return
         discard(self._by_namespace, pod.namespace, uid)
-        if key := label_key(pod.shape):
-            discard(self._groups, key, uid)
+        if (group := _group_of(pod)) is not None:
+            discard(self._groups, group, uid)
         self._left(uid)
         self._cache.remove(uid)
 
@@ -181,6 +193,30 @@ class Watched:
         else:
             objects = self._cache.objects.all(kind)
         return {obj.uid: obj.key for obj in objects}
+
+    # Groups that may need nodes
+
+    def gangs(self) -> Iterator[Members]:
+        """Groups that are placed as a whole, but none below a CompositePodGroup."""
+        objects = self._cache.objects
+        for group in objects.all(POD_GROUP):
+            yield self._members(POD_GROUP, group)
+        for gang in objects.all(KUBERNETES_POD_GROUP):
+            if gang.is_gang and not gang.spec.parent_composite_pod_group_name:
+                yield self._members(KUBERNETES_POD_GROUP, gang)
+
+    def _members(self, kind: Kind[Any], group: Object) -> Members:
+        pods = (self._pods[uid] for uid in self._groups.get((kind, group.key), ()))
+        names = self._scheduler_names
+        left = [pod for pod in pods if not pod.terminal and pod.spec.scheduler_name in names]
+        return Members(kind, group, left)
+
+    def requests(self) -> Mapping[str, Collection[ProvisioningRequest]]:
+        """By the uid of a group, what it has asked for."""
+        found: dict[str, list[ProvisioningRequest]] = defaultdict(list)
+        for request in self._cache.objects.all(PROVISIONING_REQUEST):
+            found[request.group].append(request)
+        return found
 
     # What to write
 
@@ -197,7 +233,7 @@ class Watched:
     def _wanted(self, now: float) -> Iterator[tuple[Written, StatusFields]]:
         objects = self._cache.objects
         for group in objects.all(POD_GROUP):
-            pods = [self._pods[uid] for uid in self._groups.get(group.key, ())]
+            pods = [self._pods[uid] for uid in self._groups.get((POD_GROUP, group.key), ())]
             previous = self._statuses[POD_GROUP, group.key]
             yield (POD_GROUP, group.key), pod_group_status(group, previous, pods, now)
         for quota in objects.all(ELASTIC_QUOTA):
