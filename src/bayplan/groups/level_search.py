@@ -12,7 +12,9 @@ it, as they may attract it. So room that an earlier choice has taken is found, a
 is small: when `attempts` Pods were tried in all, no choice is made anew.
 
 A part that has slices is placed slice by slice (`bayplan.groups.slice_fill`), the minimum in a
-layout that arithmetic has found; Pods beyond that go one by one where their slice may be.
+layout that arithmetic has found; Pods beyond that go one by one where their slice may be. Slices of
+unlike Pods, or beside other parts, are one packing of the whole group, if it is small enough
+(`bayplan.groups.packed_fill`).
 
 An example: two racks of 4 places, one of them with GPUs. Part a, of 4 Pods, and part b, of 4 Pods
 that need GPUs, require a rack each. One rack can hold b, two can hold a: b is placed first. Where a
@@ -42,6 +44,7 @@ from bayplan.groups.capacity import GroupCapacity, kinds_of
 from bayplan.groups.decision import GroupRejection
 from bayplan.groups.domains import Domain, Share
 from bayplan.groups.fill import Fill, Rejected
+from bayplan.groups.packed_fill import PackedFill
 from bayplan.groups.slice_fill import SliceFill
 
 LEAST_ATTEMPTS = 4_000
@@ -91,13 +94,44 @@ class LevelSearch:
 
     def run(self) -> GroupRejection | None:
         """Place the minimum of the group and of each part, and what else fits; or nothing."""
+        packed = self._packed_fill()
+        if packed is not None and packed.first and self._pack(packed):
+            return None
         rejection = self._place((self._group,), None)
-        if rejection is None or rejection.reason is Reason.SCHEDULER_ERROR or not self._group.parts:
+        if rejection is None or rejection.reason is Reason.SCHEDULER_ERROR:
+            return rejection
+        if packed is not None and not packed.first and self._pack(packed):
+            return None
+        if not self._group.parts:
             return rejection
         # What helps another part than the one that it speaks of may leave room for that.
         capacity = self._capacity(self._group)
         plugins = self._plugins.union(rejection.plugins, capacity.plugins)
         return replace(rejection, plugins=plugins, pods=capacity.pods or rejection.pods)
+
+    def _packed_fill(self) -> PackedFill | None:
+        """What places all parts in one packing; None where that is of no use, or cannot help."""
+        group, pods = self._group, dict[str, Sequence[Pod]]()
+        if not any(part.slices for part in group.walk()) or any(p.begun for p in group.walk()):
+            return None
+        for part in group.walk():
+            own = part.minimum - sum(below.minimum for below in part.parts)
+            pods[part.name] = self._pods[part.name][:own]
+        packed = PackedFill(self._framework, self._fill, self._nodes, group, pods, None)
+        fits = packed.applies and self._capacity(group).at_most() >= group.minimum
+        return packed if fits else None
+
+    def _pack(self, packed: PackedFill) -> bool:
+        """Place the minimum of all parts at once, and what else fits; or nothing."""
+        if not packed.run():
+            return False
+        self._rows, self.domains, self.slices = packed.rows, packed.domains, packed.slices
+        self._fill_rest(self._group, 0)
+        if len(self._fill.placed) >= self._group.minimum:
+            return True
+        self._fill.undo()
+        self._rows, self.domains, self.slices = {}, {}, {}
+        return False
 
     def _not_placed(self, pods: Iterable[Pod]) -> list[Pod]:
         placed = {placed.member.pod.uid for placed in self._fill.placed}

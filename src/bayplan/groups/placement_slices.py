@@ -23,6 +23,7 @@ from bayplan.groups.capacity import GroupCapacity
 from bayplan.groups.decision import Placed
 from bayplan.groups.domains import Domain, Share
 from bayplan.groups.fill import Fill, Rejected
+from bayplan.groups.packed_fill import PackedFill
 from bayplan.groups.slice_fill import SliceFill
 from bayplan.groups.words_label import in_slices_of
 
@@ -69,12 +70,20 @@ class PlacementSlices:
         if info.scheduled or not info.pod_group.is_gang or topology is None:
             return None
         pods = info.pods[: self._group.minimum]
-        capacity = self._capacity
-        slices = SliceFill(self._fill, self._nodes, topology, pods, capacity, self._within.rows)
+        capacity, rows = self._capacity, self._within.rows
+        packed = PackedFill(self._framework, self._fill, self._nodes, self._group, {"": pods}, rows)
+        may_pack = packed.applies and capacity.at_most(rows) >= len(pods)
+        if may_pack and packed.first and packed.run():
+            self.shares = packed.slices[""]
+            return None
+        slices = SliceFill(self._fill, self._nodes, topology, pods, capacity, rows)
         (domain,) = slices.ordered([self._everything()])
         failed = slices.run(domain, self._fill.attempts + MOST_ATTEMPTS * len(pods))
         if failed is None:
             self.shares = slices.shares
+            return None
+        if may_pack and not packed.first and packed.run():
+            self.shares = packed.slices[""]
             return None
         if failed:
             return failed[0]
