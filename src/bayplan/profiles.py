@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import structlog
 
+from bayplan.cache.node_price import FloatArray
 from bayplan.config.args import LoadSource, PriceSource
 from bayplan.engine.faults import is_interrupt
 from bayplan.engine.runtime import Framework
@@ -49,6 +50,10 @@ class Profiles(Mapping[str, Framework]):
         """Where load and prices of nodes are to be read."""
         prices = [source for f in self.values() for source in f.services.price_sources]
         return [*self.load_sources(), *prices]
+
+    def node_shares(self) -> dict[str, FloatArray]:
+        """The lenses that plugins have; see `Services.node_shares`. Scheduling thread only."""
+        return {name: of() for f in self.values() for name, of in f.services.node_shares.items()}
 
     def close(self) -> None:
         """Close every plugin. Scheduling thread only."""

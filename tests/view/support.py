@@ -8,7 +8,7 @@ from tests.core_harness import Cluster
 
 from bayplan.testing import make_node, make_pod
 from bayplan.view.board import Board
-from bayplan.view.columns import NONE, Bays, take
+from bayplan.view.columns import MOMENTS, NONE, Bays, take
 
 ZONE, RACK = "topology.kubernetes.io/zone", "topology.kubernetes.io/rack"
 GPU = "example.com/gpu"
@@ -35,7 +35,7 @@ def board(made: Cluster, **options: Any) -> Board:
 
 def updated(bays: Bays, made: Cluster) -> dict[str, Any]:
     """The delta from what ``bays`` had to what there is."""
-    return bays.update(take(made.core.world))
+    return bays.update(take(made.core.world, made.core.profiles))
 
 
 def patched(document: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
@@ -55,5 +55,7 @@ def patched(document: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
             column.extend(["" if name == "name" else NONE] * (size - len(column)))
     document["texts"] += delta.get("texts", [])
     document["requests"] += delta.get("requests", [])
+    if moment := delta.get("timeline"):
+        document["timeline"] = [*document["timeline"], moment][-MOMENTS:]
     document["queues"] = delta.get("queues", document["queues"])
     return document

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import time
 from typing import Any
 
 import msgspec
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
@@ -13,9 +15,9 @@ from tests.queues import name_space, queue, queue_cluster
 from tests.queues import pod as tenant_pod
 from tests.view.support import GPU, RACK, ZONE, cluster, patched, updated
 
-from bayplan.api.kinds import NODE, POD
+from bayplan.api.kinds import NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.inbox.messages import Changed
-from bayplan.testing import PodBuilder, make_node, make_pod
+from bayplan.testing import PodBuilder, make_node, make_object, make_pod
 from bayplan.view import columns
 from bayplan.view.columns import Bays, take
 
@@ -204,7 +206,7 @@ def test_whoever_sees_one_namespace_gets_shares_and_no_other_name() -> None:
     waits = make_pod("waits").namespace("red").condition("PodScheduled", "False", message=said)
     made.add(waits.nominated("node-x"))
     bays = Bays(named=False)
-    bays.update(take(made.core.world, only="red"))
+    bays.update(take(made.core.world, made.core.profiles, only="red"))
     data = msgspec.json.encode(bays.document()).decode()
     for name in ("node-x", "blue", "theirs", "secret"):
         assert name not in data
@@ -235,7 +237,7 @@ def test_no_name_of_another_namespace_gets_into_the_columns_of_one(
             pod = pod.condition("PodScheduled", "False", message=f"waits for {others} on node-x.")
         made.add(pod.node("node-x") if placed else pod.nominated("node-x"))
     bays = Bays(named=False)
-    bays.update(take(made.core.world, only="red"))
+    bays.update(take(made.core.world, made.core.profiles, only="red"))
     data = msgspec.json.encode(bays.document()).decode()
     for name in ("blue", "green", "node-x"):
         assert name not in data
@@ -254,3 +256,66 @@ def test_texts_that_nothing_refers_to_any_more_wear_the_columns_out(monkeypatch:
         made.add(make_node("n1").capacity(cpu="4", pods=10).taint(f"t{number}", "", "NoSchedule"))
         updated(bays, made)
     assert bays.worn
+
+
+def test_devices_of_slices_are_counted_with_those_that_claims_have() -> None:
+    made, driver = cluster(), "gpu.example.com"
+    for node, pool, names in (("n1", "n1", "abc"), ("n2", "n2", "a"), ("n1", "old", "ab")):
+        spec = {
+            "driver": driver,
+            "nodeName": node,
+            "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": name} for name in names],
+        }
+        made.add(make_object(RESOURCE_SLICE, f"{node}-{pool}").spec(**spec))
+    newer = {"name": "old", "generation": 2, "resourceSliceCount": 1}
+    empty = {"driver": driver, "nodeName": "n1", "pool": newer}
+    made.add(make_object(RESOURCE_SLICE, "newer").spec(**empty))
+    for name, pool, devices in (("c1", "n1", "ab"), ("c2", "n1", "b"), ("c3", "gone", "a")):
+        results = [
+            {"request": "r", "driver": driver, "pool": pool, "device": device} for device in devices
+        ]
+        claim = make_object(RESOURCE_CLAIM, name).namespace("shop")
+        made.add(claim.status(allocation={"devices": {"results": results}}))
+    nodes = document(made)["nodes"]
+    assert nodes["name"] == ["n1", "n2", "n10"]
+    assert nodes[f"devices/{driver}"] == [3, 1, 0]
+    assert nodes[f"allocated/{driver}"] == [2, 0, 0]
+
+
+def test_a_share_that_a_plugin_has_of_nodes_is_a_column_for_who_may_know_everything() -> None:
+    made = cluster()
+    profile = next(iter(made.core.profiles.values()))
+    profile.services.node_shares["survivors"] = lambda: np.array([0.25, np.nan, 1.0])
+    assert document(made)["nodes"]["lens/survivors"] == [1.0, -1, 0.25]
+    of_one = take(made.core.world, made.core.profiles, only="shop")
+    assert of_one.shares == {}
+
+
+def test_bindings_evictions_and_how_many_wait_are_on_the_time_line() -> None:
+    made, bays = cluster(), Bays()
+
+    def pod(name: str) -> PodBuilder:
+        return make_pod(name).uid(name).req(cpu="100m")
+
+    made.add(pod("runs").node("n1"), pod("waits"))
+    updated(bays, made)
+    assert bays.document()["timeline"] == []
+    assert "timeline" not in updated(bays, made)
+    made.add(pod("waits").node("n1"), pod("new"))
+    at, *counts = updated(bays, made)["timeline"]
+    assert counts == [1, 3, 0]
+    assert abs(time.time() - at) < 3600
+    made.add(pod("late"))
+    assert updated(bays, made)["timeline"][1:] == [0, 4, 0]
+    evicted = pod("runs").node("n1")
+    evicted.status(conditions=[{"type": "DisruptionTarget", "status": "True"}])
+    made.add(evicted)
+    assert updated(bays, made)["timeline"][1:] == [0, 4, 1]
+    made.add(evicted.terminating())
+    assert "timeline" not in updated(bays, made)
+    made.remove(evicted)
+    assert "timeline" not in updated(bays, made)
+    moments = bays.document()["timeline"]
+    assert [moment[1:] for moment in moments] == [[1, 3, 0], [0, 4, 0], [0, 4, 1]]
+    assert bays.renewed().document()["timeline"] == moments

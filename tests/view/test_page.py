@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 from e2e import chromium
 from e2e.chromium import Tab
-from tests.view.support import RACK, ZONE
+from tests.view.support import GPU, RACK, ZONE
 from tests.view.test_server import Site, served
 
 from bayplan.testing import make_node, make_pod
@@ -329,6 +330,46 @@ def test_the_running_schedulers_plan_is_drawn_with_who_would_leave(browser: Tab)
         assert "train (2 Pods)\tn1" in browser.text("#answer")
         assert browser.faults == []
         browser.open("about:blank#")
+
+
+def test_a_lens_of_a_plugin_and_the_devices_of_nodes_are_drawn(tab: Tab, site: Site) -> None:
+    profile = next(iter(site.cluster.core.profiles.values()))
+    with site.lock:
+        for name, zone in (("g1", "a"), ("g2", "b")):
+            node = make_node(name).capacity({GPU: "4"}, cpu="4", memory="8Gi", pods=10)
+            site.cluster.add(node.label(ZONE, zone).label(RACK, "r9"))
+        site.cluster.add(make_pod("uses").req({GPU: "3"}).node("g1"))
+        profile.services.node_shares["survivors"] = lambda: np.array([0.25, np.nan, 1.0, 0.5, 0.5])
+    labels = "[...document.getElementById('lens').options].map(one => one.text)"
+    tab.wait(f"{labels}.includes('survivors')")
+    lens(tab, "survivors")
+    shares = tab.run("bayplan.state.bays.nodes.name.map((_, row) => bayplan.state.lens.share(row))")
+    assert shares == [1, None, 0.25, 0.5, 0.5]
+    square = """(([name, i]) => {
+      const {picture, state} = bayplan, row = state.bays.nodes.name.indexOf(name);
+      const inner = picture.cell * picture.zoom - 1, side = Math.min(9, Math.floor(inner / 9));
+      const at = [picture.px(row) + inner - 2 - side / 2, picture.py(row) + 2 + side * (i + 0.5)];
+      const {data} = picture.context.getImageData(...at.map(Math.floor), 1, 1);
+      return Math.max(...data.slice(0, 3));
+    })"""
+    inks = [tab.run(f"{square}({json.dumps(['g1', i])})") for i in range(4)]
+    assert [ink < 60 for ink in inks] == [True, True, True, False]
+
+
+def test_the_time_line_counts_bindings_and_says_so_in_words(tab: Tab, site: Site) -> None:
+    assert tab.run("document.getElementById('timeline').hidden")
+    with site.lock:
+        site.cluster.add(*(make_pod(f"new-{i}").req(cpu="100m").node("n2") for i in range(5)))
+    tab.wait("!document.getElementById('timeline').hidden")
+    label = tab.run("document.getElementById('timeline').getAttribute('aria-label')")
+    assert label == "Last 10 minutes: 5 Pods bound, 0 evicted; 2 wait"
+    drawn = """(() => { const canvas = document.getElementById("timeline");
+      const all = canvas.getContext("2d").getImageData(92, 0, canvas.width - 92, 15).data;
+      return all.filter((_, i) => i % 4 === 3 && all[i] > 0).length; })()"""
+    assert tab.run(drawn) > 0
+    tab.press("t")
+    assert tab.text("#table tbody").split("\t") == ["1 min ago", "5", "2", "0"]
+    tab.press("t")
 
 
 def test_everything_can_be_done_with_the_keyboard_alone(tab: Tab) -> None:

@@ -267,9 +267,8 @@ class _Answers:
         namespace, core = _scope(request), self._core
         if isinstance(namespace, Answer):
             return namespace
-        sources = core.profiles.load_sources()
         try:
-            taken = self._questions.ask(lambda: take(core.world, sources, namespace))
+            taken = self._questions.ask(lambda: take(core.world, core.profiles, namespace))
         except BusyError as error:
             return text(429, str(error))
         began = time.perf_counter()

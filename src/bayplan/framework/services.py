@@ -58,6 +58,8 @@ class Services:
             carries out at once what they return.
         load_sources: where the load of nodes is to be read.
         price_sources: where the prices of nodes are to be read.
+        node_shares: by what people call it, a share of 0 to 1 for each row of the node table,
+            ``(n,)``, NaN for none; a lens of the page. Scheduling thread only.
         objective: what plans of groups are to make less; None for nothing.
     """
 
@@ -71,6 +73,7 @@ class Services:
         self.chores: list[Callable[[], Sequence[Effect]]] = []
         self.load_sources: list[LoadSource] = []
         self.price_sources: list[PriceSource] = []
+        self.node_shares: dict[str, Callable[[], FloatArray]] = {}
         self.objective: GroupObjective | None = None
 
     def add_group_source(self, source: GroupSource) -> None:

@@ -160,7 +160,7 @@ class Board:
         trouble: Callable[[], str] = str,
         still: bool = False,
     ) -> None:
-        self._core, self._ask, self._levels, self._clock = core, ask, levels, clock
+        self._core, self._ask, self._clock = core, ask, clock
         self.trouble, self._still = trouble, still
         self._lock = threading.Lock()
         self._bays = Bays(levels)
@@ -182,7 +182,7 @@ class Board:
 
     def _take(self) -> Taken:
         core = self._core
-        taken = take(core.world, core.profiles.load_sources())
+        taken = take(core.world, core.profiles)
         if not self._still:
             return taken
         silent = [pod for pod in taken.pending if not taken.messages[pod.uid]]
@@ -196,7 +196,7 @@ class Board:
 
     def _update(self, taken: Taken) -> None:
         if self._bays.worn:
-            self._bays = Bays(self._levels)
+            self._bays = self._bays.renewed()
             self._generation += 1
             self._oldest = self._generation + 1
             self._deltas.clear()

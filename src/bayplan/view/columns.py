@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import math
 import re
+import time
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -35,6 +37,8 @@ from bayplan.config.args import LoadSource
 from bayplan.explain.names import Names
 from bayplan.explain.why import API_VERSION
 from bayplan.measures import stranded
+from bayplan.profiles import Profiles
+from bayplan.view.devices import Counts, devices
 from bayplan.world import World
 
 LEVELS = (
@@ -48,6 +52,8 @@ NONE = -1
 """In a column of numbers: there is no such thing, or nobody knows."""
 SPARE_TEXTS = 20_000
 """Texts that may be of no use any more before whoever follows begins anew."""
+MOMENTS = 1200
+"""Looks in the time line: ten minutes at two a second."""
 _PRICE = PriceRule(annotation="bayplan.dev/hourly-price")
 _PARTS = re.compile(r"(\d+)")
 
@@ -64,12 +70,15 @@ class Taken(NamedTuple):
         requested: what its Pods request, likewise.
         load: by resource, the measured use as a share of the capacity, ``(n,)``; NaN where it is
             not known. Empty without a source.
+        shares: by the name of a lens, a share of each node, likewise.
+        devices: by column, the counts of `bayplan.view.devices`.
         pending: the Pods that have neither node nor ended.
         binding: uids of the Pods that are not bound yet, but have a node.
         queues: by the id of a shape, the Queue that its Pods count in.
         groups: by the id of a shape, the key of the group of its Pods.
         reports: the Queues, as ``bayplan queues -o json`` has them.
         messages: by uid, what is said of Pods that wait, as it may be read.
+        at: seconds since the epoch.
     """
 
     nodes: Sequence[Node]
@@ -77,20 +86,24 @@ class Taken(NamedTuple):
     offered: Mapping[str, IntArray]
     requested: Mapping[str, IntArray]
     load: Mapping[str, Any]
+    shares: Mapping[str, Any]
+    devices: Counts
     pending: Sequence[Pod]
     binding: Collection[str]
     queues: Mapping[int, str]
     groups: Mapping[int, str]
     reports: Sequence[dict[str, Any]]
     messages: Mapping[str, str]
+    at: int
 
 
-def take(world: World, sources: Sequence[LoadSource] = (), only: str = "") -> Taken:
+def take(world: World, profiles: Profiles, only: str = "") -> Taken:
     """What there is to draw of ``world``. On the thread that the world belongs to.
 
     Args:
         world: the cluster.
-        sources: where the load of nodes comes from; the first counts.
+        profiles: whose plugins say where the load of nodes comes from (the first counts), and have
+            lenses of their own; these only for a reader who may know everything.
         only: a namespace: for a reader who may know of its Pods, and of the rest what is requested
             and offered; "" for a reader who may know everything.
     """
@@ -118,18 +131,23 @@ def take(world: World, sources: Sequence[LoadSource] = (), only: str = "") -> Ta
             queues[shape] = structure.name(row) if row >= 0 else ""
     key_of = world.cache.groups.key_of_shape
     hidden = Names(world, (only,)).hidden
+    nodes = [node for row in rows.tolist() if (node := table.nodes[row]) is not None]
+    shares = {} if only else profiles.node_shares()
     return Taken(
-        [node for row in rows.tolist() if (node := table.nodes[row]) is not None],
+        nodes,
         on_nodes,
         offered,
         requested,
-        _load(world, sources, rows),
+        _load(world, profiles.load_sources(), rows),
+        {name: values[rows] for name, values in shares.items()},
+        devices(world.cache.objects, [node.name for node in nodes]),
         pending,
         {pod.uid for pods in on_nodes for pod in pods if is_assumed(pod.uid)},
         queues,
         {shape: key for shape, pod in shapes.items() if (key := key_of(pod.shape))},
         [one for one in _reports(world) if not only or one["queue"] in queues.values()],
         {pod.uid: hidden(said(pod)) if only else said(pod) for pod in pending},
+        int(time.time()),
     )
 
 
@@ -233,6 +251,13 @@ class Bays:
         self._texts: dict[str, int] = {"": 0}
         self._requests: dict[str, int] = {}
         self._amounts: list[dict[str, int]] = []
+        self._moments: deque[list[int]] = deque(maxlen=MOMENTS)
+        self._bound, self._evicted = 0, 0
+        """How many Pods were since the last look."""
+        self._leaving = set[str]()
+        """Uids of Pods whose eviction was counted."""
+        self._waited: int | None = None
+        """How many waited then; None before the first."""
         self._told = 0, 0
         """How many texts and requests the last delta has reached."""
         self._queues: list[dict[str, Any]] = []
@@ -248,6 +273,12 @@ class Bays:
         alive = sum(len(table.rows) for table in (self._nodes, self._pods, self._pending))
         return len(self._texts) > SPARE_TEXTS + alive
 
+    def renewed(self) -> Bays:
+        """Empty columns of the same form, whose time line goes on."""
+        bays = Bays(self._levels, named=self._named)
+        bays._moments = self._moments
+        return bays
+
     def update(self, taken: Taken) -> Delta:
         """Write what is there now into the columns; returns `delta`, empty if nothing changed."""
         self._update_nodes(taken)
@@ -262,9 +293,21 @@ class Bays:
         delta["texts"] = list(self._texts)[texts:]
         delta["requests"] = self._amounts[requests:]
         self._told = len(self._texts), len(self._amounts)
+        if moment := self._moment(taken.at):
+            delta["timeline"] = moment
         if taken.reports != self._queues:
             self._queues = delta["queues"] = list(taken.reports)
         return {name: part for name, part in delta.items() if part}
+
+    def _moment(self, at: int) -> list[int]:
+        """Time, bindings, Pods that wait, evictions; empty at first, and if nothing is new."""
+        moment = [at, self._bound, len(self._pending.rows), self._evicted]
+        self._bound = self._evicted = 0
+        waited, self._waited = self._waited, moment[2]
+        if waited is None or (moment[2] == waited and not moment[1] and not moment[3]):
+            return []
+        self._moments.append(moment)
+        return moment
 
     def document(self) -> dict[str, Any]:
         """All columns."""
@@ -279,6 +322,7 @@ class Bays:
             "texts": list(self._texts),
             "requests": self._amounts,
             "queues": self._queues,
+            "timeline": list(self._moments),
         }
 
     # Nodes
@@ -298,6 +342,8 @@ class Bays:
             *((f"requested/{name}", values.tolist()) for name, values in requested.items()),
             *((f"stranded/{name}", v.tolist()) for name, v in stranded(offered, free).items()),
             *((f"load/{name}", _shares(values)) for name, values in taken.load.items()),
+            *((f"lens/{name}", _shares(values)) for name, values in taken.shares.items()),
+            *taken.devices.items(),
         ]
         for i in order:
             node = taken.nodes[i]
@@ -350,6 +396,7 @@ class Bays:
             for uid in [uid for uid in table.rows if uid not in present]:
                 table.remove(uid)
                 del seen[uid]
+                self._leaving.discard(uid)
         if not table.rows:
             new.sort(key=lambda one: (one[0], one[1].key))
         for node_row, pod in new:
@@ -360,7 +407,18 @@ class Bays:
             binding = BINDING if pod.uid in taken.binding else BOUND
             state = TERMINATING if pod.deleted is not None else binding
             table.write(row, [("state", state)])
+            unbound = row_or_none is None or seen.get(pod.uid) is _UNBOUND
+            self._count(pod, state, new=unbound)
             seen[pod.uid] = pod if state != BINDING else _UNBOUND
+
+    def _count(self, pod: Pod, state: int, *, new: bool) -> None:
+        """For the time line."""
+        self._bound += new and state == BOUND
+        if pod.uid not in self._leaving and any(
+            c.type == "DisruptionTarget" and c.status == "True" for c in pod.status.conditions
+        ):
+            self._leaving.add(pod.uid)
+            self._evicted += 1
 
     def _of_pod(self, pod: Pod, taken: Taken) -> list[tuple[str, Any]]:
         kind, name = pod.controller

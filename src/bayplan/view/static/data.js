@@ -2,6 +2,8 @@
 
 export const NONE = -1;
 const FIRST = ["cpu", "memory", "pods"];
+const MOMENTS = 1200; // of the time line
+const MEASURED = /^(cpu|memory|pods|ephemeral-storage|hugepages-.*|attachable-volumes-.*)$/;
 const TABLES = ["nodes", "pods", "pending"];
 
 export class Bays {
@@ -24,6 +26,7 @@ export class Bays {
     this.texts.push(...(delta.texts ?? []));
     this.requests.push(...(delta.requests ?? []));
     if (delta.queues) this.queues = delta.queues;
+    if (delta.timeline) this.timeline = [...this.timeline, delta.timeline].slice(-MOMENTS);
     this.podsMoved ||= Boolean(delta.pods);
     this.pendingChanged ||= Boolean(delta.pending);
     this.queuesChanged ||= Boolean(delta.queues);
@@ -57,6 +60,14 @@ export class Bays {
   share(row, resource) {
     const offered = this.nodes[`allocatable/${resource}`]?.[row] ?? 0;
     return offered > 0 ? this.nodes[`requested/${resource}`][row] / offered : null;
+  }
+
+  // What is counted rather than measured, one by one: devices of claims, and other whole things.
+  get counted() {
+    const of = (kind) => Object.keys(this.nodes).flatMap((name) => (name.startsWith(`${kind}/`) ? [name.slice(kind.length + 1)] : []));
+    const devices = of("devices").map((name) => [name, this.nodes[`devices/${name}`], this.nodes[`allocated/${name}`]]);
+    const whole = this.resources.filter((name) => !MEASURED.test(name));
+    return [...devices, ...whole.map((name) => [name, this.nodes[`allocatable/${name}`], this.nodes[`requested/${name}`]])];
   }
 
   // The resource of which the largest share is requested, and that share.

@@ -21,6 +21,13 @@ export function lenses(bays, verdict) {
     const load = bays.nodes[`load/${name}`];
     if (load) add(`load ${name}`, `measured load: ${name}`, () => scale(`load of ${name}`, (row) => known(load[row])));
   }
+  for (const name of Object.keys(bays.nodes)) {
+    const own = name.startsWith("lens/") && name.slice("lens/".length);
+    if (own) add(name, own, () => scale(own, (row) => known(bays.nodes[name][row])));
+    const driver = name.startsWith("devices/") && name.slice("devices/".length);
+    const share = (row) => (bays.nodes[name][row] > 0 ? bays.nodes[`allocated/${driver}`][row] / bays.nodes[name][row] : null);
+    if (driver) add(name, `devices of ${driver}`, () => scale(`devices of ${driver}`, share));
+  }
   add("stranded", "stranded room", () => strandedRoom(bays, resources));
   const ofPods = (label, ofPod) => () => ({
     ...category(label, bays, (row) => most(bays, row, ofPod), dominant),

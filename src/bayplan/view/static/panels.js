@@ -2,6 +2,7 @@
 // for everybody: a screen reader gets what the picture shows.
 
 import { age, byPeople, percent, shown } from "./data.js";
+import { minutes } from "./timeline.js";
 
 const MOST_LISTED = 200;
 const MOST_ROWS = 500;
@@ -107,9 +108,10 @@ export function ofNode(bays, lens, row) {
     .map((name) => [name, bays.share(row, name)])
     .filter(([, share]) => share !== null)
     .map(([name, share]) => `${name} ${shown(name, bays.nodes[`requested/${name}`][row])} of ${shown(name, bays.nodes[`allocatable/${name}`][row])} (${percent(share)})`);
+  const devices = bays.counted.filter(([name, offered]) => offered[row] > 0 && !bays.resources.includes(name)).map(([name, offered, taken]) => `${taken[row]} of ${offered[row]} devices of ${name}`);
   const cordoned = bays.nodes.unschedulable[row] === 1 ? "cordoned" : "";
   const where = bays.domains(row).filter(Boolean).join(" / ");
-  return [bays.nodes.name[row], where, lens.says(row), ...shares, cordoned, bays.text("taints", row)].filter(Boolean).join("; ");
+  return [bays.nodes.name[row], where, lens.says(row), ...shares, ...devices, cordoned, bays.text("taints", row)].filter(Boolean).join("; ");
 }
 
 export function nodes(bays, lens, into) {
@@ -120,7 +122,9 @@ export function nodes(bays, lens, into) {
     rows.map((row) => [bays.nodes.name[row], bays.domains(row).filter(Boolean).join(" / "), lens.says(row), ...resources.map((name) => percent(bays.share(row, name))), bays.text("taints", row)]),
   );
   const left = bays.counts.nodes - rows.length;
-  into.replaceChildren(made, left > 0 ? `and ${left} more: bayplan view -o text shows them all` : "");
+  const late = minutes(bays);
+  const times = late.length ? table(["time", "bound", "most that waited", "evicted"], late) : "";
+  into.replaceChildren(times, made, left > 0 ? `and ${left} more: bayplan view -o text shows them all` : "");
 }
 
 // Answers

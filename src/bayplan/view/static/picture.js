@@ -4,6 +4,7 @@
 import { byPeople } from "./data.js";
 
 const NEAR = 24;
+const MOST_DEVICES = 64; // of a kind, that are drawn one by one
 const NAMED = 56; // from here on a cell has its name
 const NOT_KNOWN = -1; // a category or step
 const GAP = 18; // between blocks, with their label
@@ -43,6 +44,7 @@ export class Picture {
   read() {
     const { bays, lens } = this;
     this.resources = bays.resources;
+    this.counted = bays.counted;
     this.shares = new Float32Array(bays.size + this.added.length);
     this.codes = new Int16Array(bays.size + this.added.length).fill(NOT_KNOWN);
     for (let row = 0; row < bays.size; row++) {
@@ -252,10 +254,33 @@ export class Picture {
       context.fillStyle = this.colour(this.codes[row], inner);
       context.fillRect(x, y, inner, Math.max(4, inner / 8));
     }
+    this.devices(row, x, y, inner);
     if (inner >= NAMED) {
       context.fillStyle = this.ink;
       context.font = "11px system-ui, sans-serif";
       this.write(this.name(row), x + 3, y + 12, inner - 6);
+    }
+  }
+
+  // Squares at the right, one for each device: full ones are allocated. A line for each kind.
+  devices(row, x, y, inner) {
+    const { context } = this;
+    const side = Math.min(9, Math.floor(inner / 9));
+    if (side < 4) return;
+    let right = x + inner - 2;
+    for (const [, offered, taken] of this.counted) {
+      const number = offered[row] ?? 0;
+      if (number < 1 || number > MOST_DEVICES) continue;
+      const lines = Math.max(1, Math.floor((inner - 4) / side));
+      for (let i = 0; i < number; i++) {
+        const [left, top] = [right - side * (Math.floor(i / lines) + 1), y + 2 + side * (i % lines)];
+        context.fillStyle = this.empty;
+        context.fillRect(left, top, side, side);
+        context.fillStyle = context.strokeStyle = this.ink;
+        if (i < taken[row]) context.fillRect(left + 1, top + 1, side - 2, side - 2);
+        else context.strokeRect(left + 1.5, top + 1.5, side - 3, side - 3);
+      }
+      right -= side * Math.ceil(number / lines) + 2;
     }
   }
 

@@ -4,10 +4,11 @@ import { Bays } from "./data.js";
 import { lenses } from "./lenses.js";
 import * as panels from "./panels.js";
 import { Picture } from "./picture.js";
+import { timeline } from "./timeline.js";
 
 const AGAIN = 2000; // milliseconds until a stream that ended is asked for again
 const get = (id) => document.getElementById(id);
-const page = Object.fromEntries(["summary", "lens", "lose", "losing", "more", "number", "like", "other", "others", "plan", "supposing", "suppose", "what-if", "legend", "bays", "tip", "here", "table", "answer", "pending", "rest", "filter", "queues", "problem", "help"].map((id) => [id, get(id)]));
+const page = Object.fromEntries(["summary", "lens", "lose", "losing", "more", "number", "like", "other", "others", "plan", "supposing", "suppose", "what-if", "legend", "bays", "tip", "timeline", "here", "table", "answer", "pending", "rest", "filter", "queues", "problem", "help"].map((id) => [id, get(id)]));
 const state = { bays: null, source: "", verdict: null, lens: null, all: [], asked: "", supposed: null, stream: null, tabled: false };
 let picture;
 
@@ -85,6 +86,7 @@ function refresh() {
   page.summary.textContent = `${nodes} nodes, ${pods} Pods on them, ${waiting} wait; from ${state.source}`;
   state.all = lenses(bays, state.verdict);
   choose(state.lens?.id);
+  timeline(bays, page.timeline);
   if (bays.pendingChanged) list();
   if (bays.queuesChanged) panels.queues(bays, page.queues);
   if (state.supposes !== "no" && (nodesCame || !page.lose.options.length)) panels.domains(bays, page.lose, page.losing);
@@ -312,6 +314,7 @@ function listen() {
     if (!state.bays || state.tabled) return;
     picture.arrange();
     picture.draw();
+    timeline(state.bays, page.timeline);
   }).observe(get("stage"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => state.bays && choose(state.lens.id));
   document.addEventListener("visibilitychange", () => {
