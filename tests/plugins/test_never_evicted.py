@@ -165,3 +165,22 @@ def test_sums_of_such_pods_equal_a_count_from_scratch() -> None:
     cluster = cluster_with(queue("a", "x", guaranteed={"cpu": 2}))
     run(cluster, never("a-0", "x"), never("a-1", "x"), pod("p", "x"))
     assert cluster.world.queues.recount() == {}
+
+
+def test_a_label_that_means_nothing_is_told_to_the_class_and_the_first_pod_of_a_shape() -> None:
+    cluster = cluster_with(queue("a", "x", guaranteed={"cpu": 1}))
+    cluster.add(make_object(PRIORITY_CLASS, "steady").labels({PREEMPTIBLE: "no"}))
+    cluster.add(*(p.label(PREEMPTIBLE, "False") for p in pods("p", 3, "x")))
+    cluster.add(pod("other", "x").label(PREEMPTIBLE, "true"))
+    told = [(e.pod, e.note) for e in cluster.events if e.reason == "InvalidLabel"]
+    assert told == []
+    cluster.settle(3)
+    wrong = f"metadata.labels.{PREEMPTIBLE}: {{}} means nothing, 'true' and 'false' do"
+    told = [(e.pod, e.note) for e in cluster.events if e.reason == "InvalidLabel"]
+    assert told == [("steady", wrong.format("'no'")), ("p-0", wrong.format("'False'"))]
+    # Nothing of it is a guarantee, and mended labels are wrong no more.
+    assert len(list(cluster.cache.pods())) == 4
+    cluster.add(make_object(PRIORITY_CLASS, "steady").labels({PREEMPTIBLE: "false"}))
+    cluster.add(queue("a", "x", guaranteed={"cpu": 2}))
+    cluster.settle(3)
+    assert [f.regarding.name for f in cluster.world.queues.known_faults] == ["p-0"]

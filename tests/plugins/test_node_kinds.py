@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import members, pod_group
 from tests.properties import length
-from tests.queues import node_kind, pod, pods, queue, queue_cluster, used
+from tests.queues import demand, node_kind, pod, pods, queue, queue_cluster, used
 
 from bayplan.api.kinds import POD
 from bayplan.api.pod import Pod
@@ -140,6 +140,17 @@ def test_a_bound_queue_waits_for_its_kind() -> None:
     cluster.wait(11)
     cluster.run()
     assert placed(cluster) == {"p": "f"}
+
+
+def test_what_waits_for_kinds_without_large_enough_nodes_is_no_demand() -> None:
+    """Or beyond the limit of a kind; shares never depend on demand that can never run."""
+    cluster = cluster_of("o", "s", **named("fast", policy="Required", fast=2))
+    cluster.add(pod("p", "x", "2"), pod("large", "x", "3"))
+    assert demand(cluster, "a") == 0
+    cluster.add(node("f"))
+    assert demand(cluster, "a") == 2000
+    cluster.add(node("f", "1"))
+    assert demand(cluster, "a") == 0
 
 
 @pytest.mark.parametrize(

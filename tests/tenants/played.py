@@ -15,8 +15,8 @@ from hypothesis import currently_in_test_context, note
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import pod_group
-from tests.queues import queue, queues_profile
-from tests.tenants.rules import CPU, Asked, Tenant, World
+from tests.queues import node_kind, queue, queues_profile
+from tests.tenants.rules import CPU, Amounts, Asked, OnKind, Tenant, World
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.api.pod import Pod
@@ -35,6 +35,8 @@ from bayplan.testing import (
 )
 
 GPU = "example.com/gpu"
+KINDS = "fast", "slow"
+EVICTS = "evictOverLimitAfterSeconds"
 MILLI = 1000
 BACKOFF = 11
 """Seconds after which everybody is tried again."""
@@ -42,7 +44,9 @@ QUIET = 5
 """After so many backoffs in a row in which nobody moved, nobody will."""
 
 
-def tenants(names: str, parents: tuple[str, ...]) -> st.SearchStrategy[list[Tenant]]:
+def tenants(
+    names: str, parents: tuple[str, ...], kinds: bool = False
+) -> st.SearchStrategy[list[Tenant]]:
     """Queues, some of which are parts of others."""
     amounts = st.dictionaries(st.sampled_from([CPU, GPU]), st.integers(1, 4), max_size=2)
     limits: st.SearchStrategy[dict[str, int]] = st.one_of(
@@ -59,25 +63,52 @@ def tenants(names: str, parents: tuple[str, ...]) -> st.SearchStrategy[list[Tena
             st.sampled_from([0, 0, 1]),
             st.sampled_from([True, True, True, False]),
             user_limit=st.sampled_from([{}, {}, {}, {CPU: 2}, {CPU: 3, GPU: 4}]),
+            kinds=on_kinds() if kinds else st.just(()),
+            is_bound=st.sampled_from([False, False, True]) if kinds else st.just(False),
         )
         for name in names
     }
     return st.fixed_dictionaries(one).map(lambda some: list(some.values()))
 
 
+def on_kinds() -> st.SearchStrategy[tuple[OnKind, ...]]:
+    """What a queue has on nodes of kinds, in any order; some of it often, nothing often."""
+    guaranteed = st.dictionaries(st.sampled_from([CPU, GPU]), st.integers(1, 3), max_size=1)
+    limit: st.SearchStrategy[dict[str, int]] = st.one_of(
+        st.just({}), st.dictionaries(st.sampled_from([CPU, GPU]), st.integers(3, 5), max_size=1)
+    )
+    some = st.lists(st.sampled_from(KINDS), unique=True, max_size=2)
+    return some.flatmap(
+        lambda names: st.tuples(
+            *(st.builds(OnKind, st.just(name), guaranteed, limit) for name in names)
+        )
+    )
+
+
 @st.composite
-def trees(draw: st.DrawFn) -> list[Tenant]:
+def trees(draw: st.DrawFn, kinds: bool = False) -> list[Tenant]:
     """Two to four queues that have Pods, and the parents of some of these."""
-    some = draw(tenants("abcd"[: draw(st.integers(2, 4))], ("left", "right")))
+    some = draw(tenants("abcd"[: draw(st.integers(2, 4))], ("left", "right"), kinds))
     used = {tenant.parent for tenant in some} - {""}
-    some += [Tenant(name, weight=draw(st.integers(1, 2))) for name in sorted(used)]
+    of_parents = on_kinds() if kinds else st.just(())
+    some += [
+        Tenant(name, weight=draw(st.integers(1, 2)), kinds=draw(of_parents))
+        for name in sorted(used)
+    ]
     return [tenant if tenant.reclaimable else _closed(tenant) for tenant in some]
 
 
 def _closed(tenant: Tenant) -> Tenant:
     """What is not reclaimable borrows nothing of what it is guaranteed."""
-    limits = {r: min(a, tenant.limit.get(r, a)) for r, a in tenant.guaranteed.items()}
-    return replace(tenant, limit={**tenant.limit, **limits})
+
+    def least(guaranteed: Amounts, limit: Amounts) -> Amounts:
+        return {**limit, **{r: min(a, limit.get(r, a)) for r, a in guaranteed.items()}}
+
+    return replace(
+        tenant,
+        limit=least(tenant.guaranteed, tenant.limit),
+        kinds=tuple(replace(on, limit=least(on.guaranteed, on.limit)) for on in tenant.kinds),
+    )
 
 
 class Played:
@@ -90,11 +121,17 @@ class Played:
             nothing else changed; each with that Pod.
     """
 
-    def __init__(self, nodes: Mapping[str, Mapping[str, int]], tree: Collection[Tenant]) -> None:
+    def __init__(
+        self,
+        nodes: Mapping[str, Mapping[str, int]],
+        tree: Collection[Tenant],
+        kinds: Mapping[str, str] | None = None,
+    ) -> None:
         self.world = World({}, [], [])
-        self.world.resources = [CPU, GPU]
+        self.world.bases = [CPU, GPU]
         self.cluster = Cluster(profiles=[queues_profile("Coscheduling")])
         self.cluster.writer.on_bound = self.start
+        self.cluster.writer.on_deleted = self._deleted
         self.builders: dict[str, PodBuilder] = {}
         self.evictions = self.decisions = self.made = 0
         self.in_vain: list[tuple[str, str]] = []
@@ -103,8 +140,15 @@ class Played:
         self._placed: dict[str, int] = {}
         self._changed = 0
         """How many attempts there had been when something changed that is not its own doing."""
+        self._above: dict[str, float] = {}
+        """By queue, since when it has been above its limit."""
+        self._lowered: list[str] = []
+        """Who goes as limits were lowered, and is not judged yet."""
+        self._is_trying = False
+        for kind in KINDS:
+            self.cluster.add(node_kind(kind, tier=kind))
         for name, amounts in nodes.items():
-            self.set_node(name, amounts)
+            self.set_node(name, amounts, kind=(kinds or {}).get(name, ""))
         for tenant in tree:
             namespace = f"of-{tenant.name}"
             self.set_tenant(tenant)
@@ -114,13 +158,17 @@ class Played:
 
     # What happens to the world
 
-    def set_node(self, name: str, amounts: Mapping[str, int], *, closed: bool = False) -> None:
+    def set_node(
+        self, name: str, amounts: Mapping[str, int], *, closed: bool = False, kind: str = ""
+    ) -> None:
         """The node is there; where it is ``closed``, it takes no new Pods."""
         self._changed = self.decisions
         self.world.nodes[name] = _counted(amounts)
+        self.world.kinds[name] = kind
         (self.world.closed.add if closed else self.world.closed.discard)(name)
-        node = make_node(name).capacity(amounts, memory="64Gi", pods=110)
+        node = make_node(name).capacity(amounts, memory="64Gi", pods=110).labels({"tier": kind})
         self.cluster.add(node.unschedulable() if closed else node)
+        self._look()
 
     def lose_node(self, name: str) -> None:
         """The node is gone, and so are its Pods."""
@@ -128,6 +176,7 @@ class Played:
         del self.world.nodes[name]
         self.world.closed.discard(name)
         self.cluster.remove(make_node(name))
+        self._look()
         for pod in [pod for pod, node in self.world.running.items() if node == name]:
             asked = self.world.pods[pod]
             self.end(pod)
@@ -141,9 +190,14 @@ class Played:
             guaranteed=_counted(tenant.guaranteed),
             limit=_counted(tenant.limit),
             user_limit=_counted(tenant.user_limit),
+            kinds=tuple(
+                OnKind(on.kind, _counted(on.guaranteed), _counted(on.limit)) for on in tenant.kinds
+            ),
         )
         names = self.world.tenants.values()
         parents = {tenant.parent for tenant in names} | {"left", "right"}
+        spec = {} if tenant.evict_after is None else {EVICTS: tenant.evict_after}
+        self._see()
         self.cluster.add(
             queue(
                 tenant.name,
@@ -157,10 +211,17 @@ class Played:
                 reclaimable=tenant.reclaimable,
                 preemptible=tenant.preemptible,
                 reclaimFrom="LowerPriority" if tenant.from_lower else "Any",
-                state="Open" if tenant.open else "Closed",
+                state=tenant.state,
                 minRuntimeSeconds=tenant.min_runtime,
+                nodeKinds=[
+                    {"name": on.kind, "guaranteed": dict(on.guaranteed), "limit": dict(on.limit)}
+                    for on in tenant.kinds
+                ],
+                nodeKindPolicy="Required" if tenant.is_bound else "Preferred",
+                **spec,
             )
         )
+        self._look()
 
     def set_group(self, name: str, tenant: str, minimum: int) -> None:
         """There is a group whose Pods are placed together."""
@@ -187,13 +248,14 @@ class Played:
         if pod.never:
             builder.label(PREEMPTIBLE, "false")
         if pod.nodes is not None:
-            names = requirement("metadata.name", "In", *sorted(pod.nodes))
-            builder.node_affinity(fields(names))
+            names = [requirement("metadata.name", "In", node) for node in sorted(pod.nodes)]
+            builder.node_affinity(*map(fields, names))
         if pod.group:
             builder.label(POD_GROUP_LABEL, pod.group)
         self.builders[name] = builder
         self._came[name] = self.decisions
         self.cluster.add(builder)
+        self._look()
         return name
 
     def end(self, name: str) -> None:
@@ -202,6 +264,7 @@ class Played:
         self.world.running.pop(name, None)
         del self.world.pods[name]
         self.cluster.remove(self.builders.pop(name))
+        self._look()
 
     def start(self, pod: Pod, node: str) -> None:
         """The Pod is bound, and starts."""
@@ -211,10 +274,11 @@ class Played:
         time = datetime.fromtimestamp(self.world.now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self.cluster.add(self.builders[pod.name].node(node).start_time(time))
 
-    def wait(self, seconds: float) -> None:
-        """So much time passes."""
+    def wait(self, seconds: float) -> bool:
+        """So much time passes; returns whether Pods go as limits were lowered."""
         self.cluster.wait(seconds)
         self.world.now = self.cluster.clock.time
+        return self._look()
 
     # What the scheduler does
 
@@ -241,7 +305,8 @@ class Played:
             quiet = 0 if moved else quiet + 1
             if quiet == QUIET:
                 return last - begin
-            self.wait(BACKOFF)
+            if self.wait(BACKOFF):
+                begin, quiet = self.decisions, 0
         raise AssertionError("it does not settle")
 
     def judged(self, queued: QueuedPod) -> list[Asked]:
@@ -249,10 +314,12 @@ class Played:
         world, cluster = self.world, self.cluster
         of, before = world.divided(), len(cluster.writer.deleted)
         said = len(cluster.recorder.conditions)
-        held = self.nominated(but=queued)
+        held, nominated = self.nominated(but=queued), self.nominated()
         pod = world.pods[queued.pod.name]
         asked = world.together(pod.group) if isinstance(queued, QueuedGroup) else pod
+        self._is_trying = True
         cluster.scheduler.schedule_one(queued)
+        self._is_trying = False
         for of_pod, condition in cluster.recorder.conditions[said:]:
             assert condition.reason != "SchedulerError", f"{of_pod}: {condition.message}"
         gone = cluster.writer.deleted[before:]
@@ -276,9 +343,55 @@ class Played:
             del world.running[name]
             del world.pods[name], self.builders[name]
         for name in sorted(now.keys() - world.running.keys(), key=lambda n: world.started[n]):
+            if name not in nominated and world.resources is not world.bases:
+                self._judge_kind(name, now[name], held)
             world.running[name] = now[name]
             self._placed[name] = self.decisions
+        self._look()
         return again
+
+    def _judge_kind(self, name: str, node: str, held: Mapping[str, str]) -> None:
+        """It goes to nodes of the first kind that has room beside Pods for which room is made."""
+        world, running, pod = self.world, self.world.running, self.world.pods[name]
+        world.running = {**held, **running}
+        nodes = world.fits(pod)
+        world.running = running
+        preferred = [*world.preferred(pod.tenant), world.kinds[node]]
+        better = preferred[: preferred.index(world.kinds[node])]
+        assert node in nodes, f"{name} has no room on {node}"
+        assert world.kinds[nodes[0]] not in better, f"{name} goes to {node}: {nodes}"
+
+    # Limits that were lowered
+
+    def _deleted(self, pod: Pod) -> None:
+        self.cluster._show_deleted(pod)
+        if not self._is_trying:
+            self._lowered.append(pod.name)
+
+    def _see(self) -> None:
+        """Who is above the limit from now on."""
+        for name, tenant in self.world.tenants.items():
+            if tenant.evict_after is not None and self.world.is_above_limit(name):
+                self._above.setdefault(name, self.cluster.clock.time)
+            else:
+                self._above.pop(name, None)
+
+    def _look(self) -> bool:
+        """Judge who went as limits were lowered, and let them come again."""
+        world, gone = self.world, self._lowered
+        if gone:
+            self._lowered = []
+            after = {name: world.tenants[name].evict_after or 0 for name in self._above}
+            due = [n for n, t in self._above.items() if self.cluster.clock.time - t >= after[n]]
+            faults = list(world.faults_of_lowering(due, set(gone)))
+            assert not faults, f"{gone} go for {due}: {faults}"
+            again = [world.pods.pop(name) for name in gone]
+            for name in gone:
+                del world.running[name], self.builders[name]
+            for asked in again:
+                self.come(asked)
+        self._see()
+        return bool(gone)
 
     def judge(self, asked: Asked, gone: Collection[str]) -> None:
         """There was no room, there is now, and nobody could have stayed."""

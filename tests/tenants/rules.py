@@ -4,6 +4,9 @@ Nothing of ``bayplan`` is used: whole and exact numbers, loops, no shortcut. A w
 nodes and queues, a dozen Pods. Resources are named; "cpu" is divisible, all others are counted in
 whole devices. The rules judge; they do not choose: `World.sets` lists all smallest sets of Pods
 that may be evicted for a Pod, so that the tests can ask whether the scheduler took one of these.
+
+What is used on nodes of a kind is a resource of its own, such as "gpu@fast". A Pod asks for it as
+far as some queue names an amount of it, and only where it is on such a node, or is to go there.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -23,8 +26,23 @@ NEVER = 10**12
 
 
 @dataclass(frozen=True)
+class OnKind:
+    """What a queue has on nodes of a kind."""
+
+    kind: str
+    guaranteed: Amounts = field(default_factory=dict)
+    limit: Amounts = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Tenant:
-    """A queue."""
+    """A queue.
+
+    Attributes:
+        kinds: of nodes, those that its Pods prefer come first.
+        is_bound: whether its Pods go to these only.
+        evict_after: seconds after which what is above the limit goes; None for never.
+    """
 
     name: str
     parent: str = ""
@@ -36,8 +54,18 @@ class Tenant:
     min_runtime: int = 0
     preemptible: bool = True
     from_lower: bool = False
-    open: bool = True
+    state: str = "Open"
     user_limit: Amounts = field(default_factory=dict)
+    kinds: tuple[OnKind, ...] = ()
+    is_bound: bool = False
+    evict_after: int | None = None
+
+    def amounts(self, of: str) -> Amounts:
+        """What is "guaranteed", or the "limit", on all nodes and on those of kinds."""
+        on_kinds = {
+            f"{r}@{on.kind}": amount for on in self.kinds for r, amount in getattr(on, of).items()
+        }
+        return {**getattr(self, of), **on_kinds}
 
 
 @dataclass(frozen=True)
@@ -85,6 +113,7 @@ class World:
         started: when they did, in seconds.
         now: in seconds.
         closed: the nodes that take no new Pods.
+        kinds: by node, its kind; nodes that are not named are of none.
         minimums: by group, how many Pods of it are of no use without each other.
     """
 
@@ -98,8 +127,9 @@ class World:
         self.started: dict[str, float] = {}
         self.now = 0.0
         self.closed: set[str] = set()
+        self.kinds: dict[str, str] = {}
         self.minimums: dict[str, int] = {}
-        self.resources = sorted({name for amounts in nodes.values() for name in amounts})
+        self.bases = sorted({name for amounts in nodes.values() for name in amounts})
 
     # Who is part of what
 
@@ -122,8 +152,74 @@ class World:
         )
 
     def of(self, tenant: str) -> list[Asked]:
-        """The Pods of a queue and those below it."""
-        return [pod for pod in self.pods.values() if tenant in self.chain(pod.tenant)]
+        """The Pods of a queue and those below it, with what they ask for where they are."""
+        mine = [pod for pod in self.pods.values() if tenant in self.chain(pod.tenant)]
+        if self.resources is self.bases:
+            return mine
+        return [self.at(pod, self.kind_of(pod)) for pod in mine]
+
+    # Kinds of nodes
+
+    @property
+    def resources(self) -> list[str]:
+        """Those of all nodes, then those of kinds for which some queue names an amount."""
+        every = [on for tenant in self.tenants.values() for on in tenant.kinds]
+        named = {f"{r}@{on.kind}" for on in every for r in (*on.guaranteed, *on.limit)}
+        return [*self.bases, *sorted(named)] if named else self.bases
+
+    @property
+    def lines(self) -> list[str]:
+        """The kinds in which guarantees cover Pods independently; "" stands for all nodes."""
+        return ["", *sorted({r.partition("@")[2] for r in self.resources} - {""})]
+
+    def at(self, pod: Asked, kind: str) -> Asked:
+        """The Pod as it is on nodes of a kind."""
+        named = self.resources[len(self.bases) :]
+        if not named:
+            return pod
+        own = {r: amount for r, amount in pod.requests.items() if "@" not in r}
+        on_kind = {f"{r}@{kind}": amount for r, amount in own.items() if f"{r}@{kind}" in named}
+        return replace(pod, requests={**own, **on_kind})
+
+    def order(self, tenant: str) -> list[str]:
+        """The kinds where Pods of a queue may go, preferred ones first; "" is no kind.
+
+        The nearest queue that names kinds says the order, all that are bound say what is allowed.
+        """
+        naming = [self.tenants[link] for link in self.chain(tenant) if self.tenants[link].kinds]
+        every = [*self.preferred(tenant), "", *sorted(set(self.kinds.values()) - {""})]
+        allowed = [{on.kind for on in its.kinds} for its in naming if its.is_bound]
+        return [kind for kind in dict.fromkeys(every) if all(kind in some for some in allowed)]
+
+    def preferred(self, tenant: str) -> list[str]:
+        """The kinds that the nearest queue names; all others are alike, and come after these."""
+        links = [self.tenants[link].kinds for link in self.chain(tenant)]
+        return [on.kind for on in next(filter(None, links), ())]
+
+    def kind_of(self, pod: Asked) -> str:
+        """The kind of its node, or for which it asks: the first that it can have by itself."""
+        if pod.name in self.running:
+            return self.kinds.get(self.running[pod.name], "")
+        return next(iter(self.possible_kinds(pod)), "")
+
+    def possible_kinds(self, pod: Asked) -> list[str]:
+        """Those with a node for it, whose limits allow such a Pod at all."""
+        return [
+            kind
+            for kind in self.order(pod.tenant)
+            if any(self.kinds.get(node, "") == kind for node in self.nodes_for(pod))
+            and self.limits_allow(self.at(pod, kind))
+        ]
+
+    def nodes_for(self, pod: Asked) -> list[str]:
+        """Those that take new Pods, that it may use, and that are large enough."""
+        return [
+            node
+            for node, has in self.nodes.items()
+            if node not in self.closed
+            and (pod.nodes is None or node in pod.nodes)
+            and all(has.get(r, 0) >= amount for r, amount in pod.requests.items() if "@" not in r)
+        ]
 
     # Groups
 
@@ -163,9 +259,15 @@ class World:
         """Whether the Pod, its queue or a queue above says so."""
         return pod.never or not all(self.tenants[q].preemptible for q in self.chain(pod.tenant))
 
-    def is_open(self, tenant: str) -> bool:
-        """Whether the queue and those above take Pods."""
-        return all(self.tenants[link].open for link in self.chain(tenant))
+    def states(self, tenant: str) -> set[str]:
+        """Of the queue and those above."""
+        return {self.tenants[link].state for link in self.chain(tenant)}
+
+    def takes(self, pod: Asked) -> bool:
+        """Whether its queue and those above take the Pod: a draining one completes groups."""
+        states = self.states(pod.tenant)
+        completes = any(self.pods[name].group == pod.group for name in self.running)
+        return states == {"Open"} or ("Closed" not in states and bool(pod.group) and completes)
 
     # Amounts
 
@@ -185,41 +287,49 @@ class World:
 
     def guaranteed(self, tenant: str) -> Amounts:
         """What is guaranteed to it; a parent that names nothing has what its children have."""
-        own = self.tenants[tenant].guaranteed
+        own = self.tenants[tenant].amounts("guaranteed")
         below = [self.guaranteed(child) for child in self.children(tenant)]
         return {r: own.get(r, sum(amounts[r] for amounts in below)) for r in self.resources}
 
     def room(self, node: str, resource: str) -> int:
         """What the node has for Pods: one that takes no new ones, what its own use."""
+        base, _, kind = resource.partition("@")
+        if kind and self.kinds.get(node, "") != kind:
+            return 0
         if node in self.closed:
-            return self._on(node, resource, ())
-        return self.nodes[node].get(resource, 0)
+            return self._on(node, base, ())
+        return self.nodes[node].get(base, 0)
+
+    def limits_allow(self, pod: Asked) -> bool:
+        """Whether the Pod would be within all limits if it were alone."""
+        tenants = [self.tenants[link] for link in self.chain(pod.tenant)]
+        limits = [limit for its in tenants for limit in (its.amounts("limit"), its.user_limit)]
+        if self.is_never_evicted(pod):
+            limits += [self._for_never_evicted(link) for link in self.chain(pod.tenant)]
+        return all(
+            amount <= limit.get(r, amount) for limit in limits for r, amount in pod.requests.items()
+        )
+
+    def _for_never_evicted(self, tenant: str) -> Amounts:
+        """What Pods that are never evicted may use together, on all nodes."""
+        return {r: amount for r, amount in self.guaranteed(tenant).items() if "@" not in r}
 
     def can_run(self, pod: Asked) -> bool:
         """Whether limits and the largest node that takes new Pods allow such a Pod at all.
 
-        One that may use some nodes only needs one of these that is large enough.
+        One that may use some nodes, or whose queue names kinds, needs one that is large enough.
         """
-        if not self.is_open(pod.tenant):
+        if self.states(pod.tenant) != {"Open"} or not self.limits_allow(pod):
             return False
-        if self.is_never_evicted(pod):
-            for link in self.chain(pod.tenant):
-                guaranteed = self.guaranteed(link)
-                if any(amount > guaranteed[r] for r, amount in pod.requests.items()):
-                    return False
-        tenants = [self.tenants[link] for link in self.chain(pod.tenant)]
-        limits = [limit for its in tenants for limit in (its.limit, its.user_limit)]
-        takers = [amounts for name, amounts in self.nodes.items() if name not in self.closed]
+        if any(self.tenants[link].kinds for link in self.chain(pod.tenant)):
+            return bool(self.possible_kinds(pod))
         if pod.nodes is not None:
-            some = [
-                amounts for name, amounts in self.nodes.items() if name in pod.nodes - self.closed
-            ]
-            if not any(all(has.get(r, 0) >= a for r, a in pod.requests.items()) for has in some):
-                return False
+            return bool(self.nodes_for(pod))
+        takers = [amounts for name, amounts in self.nodes.items() if name not in self.closed]
         return all(
-            amount <= min([limit.get(r, amount) for limit in limits])
-            and amount <= max((amounts.get(r, 0) for amounts in takers), default=0)
+            amount <= max((amounts.get(r, 0) for amounts in takers), default=0)
             for r, amount in pod.requests.items()
+            if "@" not in r
         )
 
     def needs(self, tenant: str) -> Amounts:
@@ -232,11 +342,10 @@ class World:
         ]
         below += [pod.requests for pod in own if not self.is_never_evicted(pod)]
         never = [pod.requests for pod in own if self.is_never_evicted(pod)]
-        guaranteed = self.guaranteed(tenant)
-        below.append(
-            {r: min(guaranteed[r], sum(p.get(r, 0) for p in never)) for r in self.resources}
-        )
-        limit = self.tenants[tenant].limit
+        most = self._for_never_evicted(tenant)
+        together = {r: sum(p.get(r, 0) for p in never) for r in self.resources}
+        below.append({r: min(amount, most.get(r, amount)) for r, amount in together.items()})
+        limit = self.tenants[tenant].amounts("limit")
         sums = {r: sum(amounts.get(r, 0) for amounts in below) for r in self.resources}
         of_users = self._needs_of_users(tenant)
         return {
@@ -262,20 +371,25 @@ class World:
         kept: dict[str, dict[str, int]] = {name: {} for name in self.tenants}
         contended: dict[str, set[str]] = {name: set() for name in ("", *self.tenants)}
         together = {r: sum(self.room(name, r) for name in self.nodes) for r in self.resources}
+        there = {r for r in self.resources if self._is_there(r, together[r])}
 
         def divide(parent: str, room: Amounts) -> None:
             children = [self.tenants[name] for name in self.children(parent)]
             needs = {child.name: self.needs(child.name) for child in children}
+            needed = {child.name: self.needed_guarantee(child.name) for child in children}
             for r in self.resources:
                 want = {name: amounts[r] for name, amounts in needs.items()}
-                if sum(want.values()) > room[r]:
+                if sum(want.values()) > room[r] and "@" not in r:
                     contended[parent].add(r)
-                promised = {child.name: self.needed_guarantee(child.name)[r] for child in children}
+                promised = {
+                    n: max(its[r], min(want[n], _on_kinds(its, r))) for n, its in needed.items()
+                }
                 first = {name: min(want[name], promised[name]) for name in want}
                 got = fill(room[r], first, promised, children)
                 share = dict(got)
                 for name, (amount, _) in got.items():
-                    kept[name][r] = amount
+                    is_there = self._due(name)[r] if r in there else min(amount, needed[name][r])
+                    kept[name][r] = is_there
                 for turn, weight in turns(children):
                     left = room[r] - sum(amount for amount, _ in share.values())
                     more = {t.name: want[t.name] - got[t.name][0] for t in turn}
@@ -283,13 +397,34 @@ class World:
                         share[name] = share[name][0] + amount, share[name][1] + part
                 for name, (amount, part) in share.items():
                     whole[name][r] = amount
-                    exact[name][r] = part if r == CPU else Fraction(amount)
+                    exact[name][r] = part if r.startswith(CPU) else Fraction(amount)
             for child in children:
                 divide(child.name, whole[child.name])
 
         divide("", together)
         return Divided(
             whole, exact, kept, {name: frozenset(some) for name, some in contended.items()}
+        )
+
+    def _due(self, tenant: str) -> Amounts:
+        """What is guaranteed to it within its limit."""
+        limit = self.tenants[tenant].amounts("limit")
+        return {r: min(a, limit.get(r, a)) for r, a in self.guaranteed(tenant).items()}
+
+    def _is_there(self, resource: str, room: int) -> bool:
+        """Whether it is one of a kind, and all that is guaranteed of it fits, at each level."""
+        below = {
+            parent: sum(self._due(child)[resource] for child in self.children(parent))
+            for parent in ("", *self.tenants)
+        }
+        return (
+            "@" in resource
+            and below[""] <= room
+            and all(
+                below[name] <= self._due(name)[resource]
+                for name in self.tenants
+                if self.children(name)
+            )
         )
 
     def saturation(
@@ -324,9 +459,29 @@ class World:
 
     # Who may be evicted
 
-    def covered(self, tenant: str, amounts: Mapping[str, Amounts], plus: Asked | None) -> list[str]:
+    def covered(self, tenant: str, amounts: Mapping[str, Amounts], plus: Asked | None) -> set[str]:
         """The running Pods, and another one, that are covered by such guarantees."""
+        return set().union(*self.covered_by_line(tenant, amounts, plus).values())
+
+    def covered_by_line(
+        self, tenant: str, amounts: Mapping[str, Amounts], plus: Asked | None
+    ) -> dict[str, list[str]]:
+        """By kind of nodes who is covered; "" for all nodes, where those of kinds come first."""
         first = {n for child in self.children(tenant) for n in self.covered(child, amounts, plus)}
+        by_line: dict[str, list[str]] = {}
+        for kind in reversed(self.lines):
+            left = {
+                r: amount
+                for r, amount in amounts[tenant].items()
+                if amount and r.partition("@")[2] == kind
+            }
+            before = first.union(*by_line.values()) if not kind else first
+            by_line[kind] = self._go_through(tenant, left, plus, before)
+        return by_line
+
+    def _go_through(
+        self, tenant: str, left: dict[str, int], plus: Asked | None, first: Collection[str]
+    ) -> list[str]:
         mine = {pod.name: pod for pod in self.of(tenant)}
         together: dict[str, list[Asked]] = {}
         for name, unit in self.units().items():
@@ -334,7 +489,6 @@ class World:
                 together.setdefault(unit, []).append(mine[name])
         if plus is not None and tenant in self.chain(plus.tenant):
             together[f"another {plus.name}"] = [plus]
-        left = {r: amount for r, amount in amounts[tenant].items() if amount}
         asks = {
             unit: {r: sum(pod.requests.get(r, 0) for pod in pods) for r in left}
             for unit, pods in together.items()
@@ -361,7 +515,7 @@ class World:
     def is_kept(self, pod: Asked, victims: Collection[str]) -> bool:
         """Whether guarantees cover as much without the victims, counted from each priority upwards.
 
-        Of the queues of the victims, up to where these part from that of ``pod``.
+        Of the queues of the victims, up to where these part from that of ``pod``; in each line.
         """
         mine = set(self.chain(pod.tenant))
         links = {q for name in victims for q in self.chain(self.pods[name].tenant)} - mine
@@ -374,17 +528,20 @@ class World:
     def gains(self, pod: Asked, victims: Collection[str]) -> bool:
         """Whether guarantees of its own queue and those above cover more, if it runs for them.
 
-        Or as much. From its own queue upwards, in each from the highest priority down, the first
-        difference counts; Pods that are never evicted come before all priorities.
+        Or as much. From its own queue upwards, in each on kinds of nodes before all nodes, from the
+        highest priority down, the first difference counts; Pods that are never evicted come before
+        all priorities.
         """
         levels = sorted({NEVER, *(one.priority for one in self.pods.values())}, reverse=True)
         for link in self.chain(pod.tenant):
-            for level in levels:
-                had = self._covered_from(link, level)
-                with self._without(victims):
-                    has = self._covered_from(link, level, pod)
-                if has != had:
-                    return all(has[r] >= had[r] for r in self.resources)
+            had = {level: self._covered_from(link, level) for level in levels}
+            with self._without(victims):
+                has = {level: self._covered_from(link, level, pod) for level in levels}
+            for kind in reversed(self.lines):
+                line = [r for r in self.resources if r.partition("@")[2] == kind]
+                for level in levels:
+                    if any(has[level][r] != had[level][r] for r in line):
+                        return all(has[level][r] >= had[level][r] for r in line)
         return True
 
     @contextmanager
@@ -404,18 +561,24 @@ class World:
         )
 
     def _covered_from(self, tenant: str, level: int, plus: Asked | None = None) -> Amounts:
+        """What is covered from a priority upwards; of each resource, by the line of its kind."""
         amounts = {name: self.guaranteed(name) for name in self.tenants}
-        pods = {**self.pods, plus.name: plus} if plus is not None else self.pods
-        some = [pods[name] for name in self.covered(tenant, amounts, plus)]
-        some = [pod for pod in some if pod.priority >= level or self.is_never_evicted(pod)]
-        named = {r for r, amount in amounts[tenant].items() if amount}
-        return {r: sum(p.requests.get(r, 0) for p in some if r in named) for r in self.resources}
+        pods = {pod.name: pod for pod in self.of(tenant)}
+        if plus is not None:
+            pods[plus.name] = plus
+        by_line = self.covered_by_line(tenant, amounts, plus)
+        result = dict.fromkeys(self.resources, 0)
+        for r in (r for r, amount in amounts[tenant].items() if amount):
+            some = [pods[name] for name in by_line[r.partition("@")[2]]]
+            some = [pod for pod in some if pod.priority >= level or self.is_never_evicted(pod)]
+            result[r] = sum(pod.requests.get(r, 0) for pod in some)
+        return result
 
     def claims(self, pod: Asked, tenant: str, of: Divided) -> bool:
-        """Whether what is guaranteed to ``tenant``, and there, would cover it."""
+        """Whether what is guaranteed to ``tenant``, and there, would cover it, in one line."""
         declared = {name: self.guaranteed(name) for name in self.tenants}
-        both = of.guaranteed, declared
-        return all(pod.name in self.covered(tenant, amounts, pod) for amounts in both)
+        both = [self.covered_by_line(tenant, some, pod) for some in (of.guaranteed, declared)]
+        return any(all(pod.name in by_line[line] for by_line in both) for line in self.lines)
 
     def stays(self, pod: Asked, victim: Asked) -> bool:
         """Whether the victim does not go for ``pod``, whatever shares and guarantees are."""
@@ -430,7 +593,24 @@ class World:
         )
 
     def may_evict(self, pod: Asked, victims: Collection[str], of: Divided) -> bool:
-        """Whether all of these may go for ``pod``."""
+        """Whether all of these may go for ``pod``, which then is on nodes of some kind."""
+        kinds = {self.kinds.get(node, "") for node in self.fits(pod, victims)}
+        return any(self._may_evict(self.at(pod, kind), victims, of) for kind in kinds)
+
+    def may_claim(self, pod: Asked, of: Divided) -> set[frozenset[str]]:
+        """The sets of Pods that may go for one whom a guarantee would cover, where it may go."""
+        claimed = {
+            kind: any(self.claims(self.at(pod, kind), link, of) for link in self.chain(pod.tenant))
+            for kind in self.order(pod.tenant)
+        }
+        sets = self.sets(pod) if any(claimed.values()) else []
+        return {
+            some
+            for some in sets
+            if any(claimed[self.kinds.get(node, "")] for node in self.fits(pod, some))
+        }
+
+    def _may_evict(self, pod: Asked, victims: Collection[str], of: Divided) -> bool:
         others = [name for name in victims if self.pods[name].tenant != pod.tenant]
         if not self.leaves_groups_whole(victims) or not self.is_kept(pod, others):
             return False
@@ -455,37 +635,93 @@ class World:
                 return False
         return True
 
+    # Limits that were lowered
+
+    def is_above_limit(self, tenant: str, but: Collection[str] = ()) -> bool:
+        """Whether it uses more than its limit; a closed queue may have no Pods."""
+        if "Closed" in self.states(tenant):
+            return any(pod.name in self.running and pod.name not in but for pod in self.of(tenant))
+        used = self.used(tenant, but)
+        return any(used[r] > most for r, most in self.tenants[tenant].amounts("limit").items())
+
+    def may_leave(self, tenant: str) -> set[str]:
+        """The Pods that help a queue back to its limit; those that are never evicted stay."""
+        used, closed = self.used(tenant), "Closed" in self.states(tenant)
+        limit = self.tenants[tenant].amounts("limit")
+        above = {r for r, most in limit.items() if used[r] > most}
+        return {
+            pod.name
+            for pod in self.of(tenant)
+            if pod.name in self.running
+            and not self.is_never_evicted(pod)
+            and (closed or any(pod.requests.get(r, 0) for r in above))
+        }
+
+    def faults_of_lowering(self, tenants: Collection[str], gone: set[str]) -> Iterator[str]:
+        """What is wrong if these go as ``tenants`` have been above their limits for long."""
+        leaving = {name: self.may_leave(name) for name in tenants}
+        if beyond := gone.difference(*leaving.values()):
+            yield f"{beyond} must stay"
+        if not self.leaves_groups_whole(gone):
+            yield "a part of a group is left"
+        declared = {name: self.guaranteed(name) for name in self.tenants}
+        last: set[str] = set()
+        for name, some in leaving.items():
+            if self.is_above_limit(name, gone) and not some <= gone:
+                yield f"{name} is above its limit still"
+            below = [link for link in self.tenants if name in self.chain(link)]
+            covered = set().union(*(self.covered(link, declared, None) for link in below))
+            last |= some - covered
+            if self.is_above_limit(name, some - covered):
+                last |= some
+        if early := gone - last:
+            yield f"{early} are covered, and others are enough"
+        units = self.units()
+        for unit in {units[pod] for pod in gone}:
+            left = {pod for pod in gone if units[pod] != unit}
+            same = all(
+                self.is_above_limit(name, gone) or not self.is_above_limit(name, left)
+                for name in tenants
+            )
+            if self.leaves_groups_whole(left) and same:
+                yield f"{unit} goes for nothing"
+
     # Room
 
     def fits(self, pod: Asked, but: Collection[str] = ()) -> list[str]:
-        """The nodes with room, if limits allow the Pod, without some Pods."""
-        if not self.is_open(pod.tenant):
+        """The nodes with room, if limits allow the Pod, without some Pods; preferred ones first."""
+        if not self.takes(pod):
             return []
-        for link in self.chain(pod.tenant) if self.is_never_evicted(pod) else ():
-            some = [
-                self.pods[name]
-                for name in self.running
-                if name not in but and self.pods[name] in self.of(link)
-            ]
-            never = [one.requests for one in some if self.is_never_evicted(one)]
-            guaranteed = self.guaranteed(link)
-            for r, amount in pod.requests.items():
-                if sum(requests.get(r, 0) for requests in never) + amount > guaranteed[r]:
-                    return []
+        nodes: list[str] = []
+        for kind in self.order(pod.tenant):
+            if not self._is_within_limits(self.at(pod, kind), but):
+                continue
+            free = {
+                node: {r: has.get(r, 0) - self._on(node, r, but) for r in self.bases}
+                for node, has in self.nodes.items()
+                if node not in self.closed
+                and (pod.nodes is None or node in pod.nodes)
+                and self.kinds.get(node, "") == kind
+            }
+            nodes += [node for node in free if place(pod.parts or (pod.requests,), free, node)]
+        return nodes
+
+    def _is_within_limits(self, pod: Asked, but: Collection[str]) -> bool:
         for link in self.chain(pod.tenant):
-            used, limit = self.used(link, but, pod), self.tenants[link].limit
-            own, of_user = self.used(link, but, pod, pod.user), self.tenants[link].user_limit
-            for r in pod.requests:
-                if pod.requests[r] and used[r] > limit.get(r, used[r]):
-                    return []
-                if pod.requests[r] and own[r] > of_user.get(r, own[r]):
-                    return []
-        free = {
-            node: {r: has.get(r, 0) - self._on(node, r, but) for r in self.resources}
-            for node, has in self.nodes.items()
-            if node not in self.closed and (pod.nodes is None or node in pod.nodes)
-        }
-        return [node for node in free if place(pod.parts or (pod.requests,), free, node)]
+            tenant = self.tenants[link]
+            of_all = self.used(link, but, pod), tenant.amounts("limit")
+            of_user = self.used(link, but, pod, pod.user), tenant.user_limit
+            never = self.used_by_never_evicted(link, but, pod), self._for_never_evicted(link)
+            for used, limit in (of_all, of_user, *([never] if self.is_never_evicted(pod) else [])):
+                asked = [r for r, amount in pod.requests.items() if amount]
+                if any(used[r] > limit.get(r, used[r]) for r in asked):
+                    return False
+        return True
+
+    def used_by_never_evicted(self, tenant: str, but: Collection[str], plus: Asked) -> Amounts:
+        """What those use of its running Pods, and another one, that are never evicted."""
+        stay = {pod.name for pod in self.of(tenant) if not self.is_never_evicted(pod)}
+        return self.used(tenant, {*but, *stay}, plus)
 
     def _on(self, node: str, resource: str, but: Collection[str]) -> int:
         return sum(
@@ -517,6 +753,11 @@ class World:
         sizes = Counter(pod.group for pod in pods)
         whole = [self.together(g) for g in sorted(groups) if sizes[g] >= self.minimums[g]]
         return alone + whole
+
+
+def _on_kinds(amounts: Amounts, resource: str) -> int:
+    """What of a resource there is on nodes of all kinds together."""
+    return sum(a for r, a in amounts.items() if r.startswith(f"{resource}@"))
 
 
 def place(

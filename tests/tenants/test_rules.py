@@ -70,7 +70,7 @@ def test_every_eviction_is_allowed_and_helps_and_they_end(
     rounds = 0
     while late or rounds <= max(before_cordon or 0, closed.stop):
         if closed and rounds in (closed.start, closed.stop):
-            played.set_tenant(replace(tree[0], open=rounds == closed.stop))
+            played.set_tenant(replace(tree[0], state="Open" if rounds == closed.stop else "Closed"))
         if rounds == before_cordon:
             played.set_node("n0", nodes[0], closed=True)
         for pod in late[:at_once]:

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from tests.properties import length
 from tests.tenants.played import GPU, Played, counted, trees
 from tests.tenants.rules import CPU, Asked, Tenant
+from tests.tenants.theorems import check
 
 NODES = ("n0", "n1", "n2")
 AMOUNTS = st.fixed_dictionaries(
@@ -22,8 +23,6 @@ AMOUNTS = st.fixed_dictionaries(
 )
 MOST = 20
 """Pods in the world."""
-FLUSH = 301
-"""Seconds after which everybody is tried again who was refused, whatever has changed."""
 
 
 class TheoremsMachine(RuleBasedStateMachine):
@@ -116,34 +115,29 @@ class TheoremsMachine(RuleBasedStateMachine):
             self.played.set_tenant(self.tree[number])
             self.settles()
 
+    @rule(
+        data=st.data(), state=st.sampled_from(["Open", "Draining", "Closed"]), evicts=st.booleans()
+    )
+    def a_queue_opens_or_closes(self, data: st.DataObject, state: str, evicts: bool) -> None:
+        number = data.draw(st.integers(0, len(self.tree) - 1))
+        patience = 20 if evicts else None
+        self.tree[number] = replace(self.tree[number], state=state, evict_after=patience)
+        self.played.set_tenant(self.tree[number])
+        self.settles()
+
+    @rule(data=st.data(), most=st.integers(1, 6), patience=st.sampled_from([None, 0, 20]))
+    def a_limit_changes(self, data: st.DataObject, most: int, patience: int | None) -> None:
+        number = data.draw(st.integers(0, len(self.tree) - 1))
+        tenant = self.tree[number]
+        if tenant.reclaimable:
+            limit = {CPU: max(most, tenant.guaranteed.get(CPU, 0))}
+            self.tree[number] = replace(tenant, limit=limit, evict_after=patience)
+            self.played.set_tenant(self.tree[number])
+            self.settles()
+
     def settles(self) -> None:
         """It does, and then the theorems hold."""
-        played, world = self.played, self.played.world
-        begin, pods = played.evictions, len(world.pods)
-        decisions = played.settle()
-        # It ends, and soon: a guarantee is kept within as many decisions.
-        assert played.evictions - begin <= pods
-        assert decisions <= 4 * pods
-        assert not played.nominated()
-        # Nothing is nobody's
-        of = world.divided()
-        assert played.shares() == of.whole
-        for r in world.resources:
-            roots = [name for name, tenant in world.tenants.items() if not tenant.parent]
-            room = sum(world.room(node, r) for node in world.nodes)
-            needs = sum(world.needs(root)[r] for root in roots)
-            assert sum(of.whole[root][r] for root in roots) == min(room, needs)
-        for pod in world.waiting():
-            assert not world.fits(pod), f"{pod} has room"
-            # A guarantee is kept
-            if any(world.claims(pod, link, of) for link in world.chain(pod.tenant)):
-                sets = world.sets(pod)
-                assert not sets, f"{pod} is guaranteed what it waits for: {sets}"
-        # Nobody sleeps who would move: of time alone nothing follows.
-        running = dict(world.running)
-        played.wait(FLUSH)
-        played.settle()
-        assert world.running == running
+        check(self.played)
 
 
 TheoremsMachine.TestCase.settings = length(30, steps=10)

@@ -120,8 +120,8 @@ class KeptSums(ABC, Generic[S]):
         """Whether Pods like this are ever placed; asked once, until all is counted anew."""
         return all(most >= 0 for _, _, most in charge.most)
 
-    def _has_node(self, pod: Pod) -> bool:  # noqa: ARG002
-        """Whether a node is open to such a Pod; asked once, until all is counted anew."""
+    def _has_node(self, pod: Pod, row: int) -> bool:  # noqa: ARG002
+        """Whether a node is open to a Pod of a leaf; asked once, until all is counted anew."""
         return True
 
     def _tenant_changed(self, old: Any, new: Any) -> None:
@@ -286,7 +286,7 @@ class KeptSums(ABC, Generic[S]):
         self.pod_left(pod.uid)
         if pod.spec.scheduling_gates or (charge := self._charge(pod)) is None:
             return
-        can_run = charge.can_run and self._has_node(pod)
+        can_run = charge.can_run and self._has_node(pod, charge.row)
         waiting = self._waiting[pod.uid] = Waiting(pod, charge, charge.demand if can_run else ())
         if self._pods.pod(pod.uid) is None:
             _add(waiting.demand, 1)

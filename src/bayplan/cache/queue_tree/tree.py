@@ -17,14 +17,14 @@ The reasons: docs/decisions/0021-queues-are-sums.md.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from bayplan.api import quantity
 from bayplan.api.kinds import NAMESPACE, NODE_KIND, PRIORITY_CLASS, QUEUE
-from bayplan.api.meta import ObjectFault
+from bayplan.api.meta import ObjectFault, ObjectReference
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.queues import NodeKind, Queue
 from bayplan.api.workloads import Namespace, PriorityClass
@@ -46,8 +46,10 @@ NO_QUEUE = NO_ROW
 
 _DOWN = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _WIDENED_KEPT = 4096
-_OF_KUEUE, _NEVER = "of Kueue", "never evicted"
+_OF_KUEUE, _NEVER, _MISREAD = "of Kueue", "never evicted", "neither true nor false"
 """What labels of a Pod may say."""
+_MOST_MISREAD = 256
+"""Pods that are told of their label, each with all Pods of its shape."""
 _KUEUE_LABELS = ("kueue.x-k8s.io/managed", "kueue.x-k8s.io/podset", "kueue.x-k8s.io/queue-name")
 
 
@@ -131,6 +133,8 @@ class QueueTree(KeptSums[Structure]):
         self._classes_never_evicted: set[str] = set()
         self._any_labels = False
         """Whether a Pod of a queue has said by its label that it is never evicted."""
+        self._misread: dict[PodShape | str, ObjectFault] = {}
+        """What is wrong with labels: of Pods, and of PriorityClasses by their name."""
         super().__init__(cache, cache.objects, queue)
         self._objects.on_change(NAMESPACE, self._namespace_changed)
         self._objects.on_change(NODE_KIND, self._node_kind_changed)
@@ -153,6 +157,9 @@ class QueueTree(KeptSums[Structure]):
     def _new_structure(self, extra: Iterable[str]) -> Structure:
         self._leaves.clear()
         self._on_kind.clear()
+        of_pods = [whose for whose in self._misread if isinstance(whose, PodShape)]
+        for shape in of_pods:  # those that are still there tell again
+            del self._misread[shape]
         queues = self._objects.all(QUEUE)
         self._kinds = NodeKinds(self._objects.all(NODE_KIND) if queues else (), self._nodes)
         structure = Structure(queues, extra, self._kinds.names)
@@ -165,8 +172,11 @@ class QueueTree(KeptSums[Structure]):
         before = set(self._classes_never_evicted)
         if old is not None:
             self._classes_never_evicted.discard(old.name)
+            self._misread.pop(old.name, None)
         if new is not None and _says_never(new):
             self._classes_never_evicted.add(new.name)
+        elif new is not None and _is_misread(new):
+            self._misread[new.name] = _label_fault(PRIORITY_CLASS.reference(new), new)
         if self.active and before != self._classes_never_evicted:
             self._outdate()
 
@@ -187,11 +197,11 @@ class QueueTree(KeptSums[Structure]):
         if not self.active:
             return super().known_faults
         capacity = self.capacity()
-        faults, of_kinds = super().known_faults, self.kinds.faults
+        faults, others = super().known_faults, (*self.kinds.faults, *self._misread.values())
         above = self.structure.guaranteed_above(capacity)
         said = faults, [(fault.regarding, fault.message.partition(":")[0]) for fault in above]
-        if (*said, of_kinds) != self._said:
-            self._said, self._all_faults = (*said, of_kinds), (*faults, *above, *of_kinds)
+        if (*said, others) != self._said:
+            self._said, self._all_faults = (*said, others), (*faults, *above, *others)
         return self._all_faults
 
     # Kinds of nodes
@@ -222,15 +232,17 @@ class QueueTree(KeptSums[Structure]):
     def _kind_of(self, pod: Pod) -> int:
         """The kind of the node; of a waiting Pod, the first kind that nodes and limits allow."""
         self._follow_nodes()
-        kinds = self._kinds
         if pod.node_name:
-            return kinds.of(pod.node_name)
+            return self._kinds.of(pod.node_name)
         row = self._leaf(pod)
-        for kind in () if row == NO_QUEUE else self._sums.structure.orders[row]:
+        return NO_KIND if row == NO_QUEUE else next(self._kinds_for(pod, row), NO_KIND)
+
+    def _kinds_for(self, pod: Pod, row: int) -> Iterator[int]:
+        """The kinds for a Pod of a leaf, preferred ones first, as far as nodes and limits allow."""
+        for kind in self._sums.structure.orders[row]:
             charge = self._charge_of(row, pod, self._widened(pod, kind))
-            if all(most >= 0 for *_, most in charge.most) and kinds.admits(pod.shape, kind):
-                return kind
-        return NO_KIND
+            if all(most >= 0 for *_, most in charge.most) and self._kinds.admits(pod.shape, kind):
+                yield kind
 
     def _widened(self, pod: Pod, kind: int) -> Mapping[str, int]:
         """What ``pod`` is charged on a node of a kind."""
@@ -258,7 +270,9 @@ class QueueTree(KeptSums[Structure]):
         if (mark := shape.memo(_mark)) is not None:
             if mark == _OF_KUEUE:
                 return NO_QUEUE
-            if not self._any_labels:
+            if mark == _MISREAD:
+                self._tell_misread(pod)
+            elif not self._any_labels:
                 self._any_labels = True
                 self._outdate()
         leaves = self._leaves.get(shape.namespace)
@@ -270,6 +284,11 @@ class QueueTree(KeptSums[Structure]):
             if spec is None or spec.takes(shape):
                 return row
         return NO_QUEUE
+
+    def _tell_misread(self, pod: Pod) -> None:
+        if pod.shape not in self._misread and len(self._misread) < _MOST_MISREAD:
+            whose = ObjectReference("Pod", pod.namespace, pod.name, pod.uid, "v1")
+            self._misread[pod.shape] = _label_fault(whose, pod.shape)
 
     def amounts(self, pod: Pod) -> Mapping[str, int]:
         """The requests of ``pod``, as nodes count them, and the same on nodes of the kind."""
@@ -302,7 +321,9 @@ class QueueTree(KeptSums[Structure]):
             amount <= most for amount, most in zip(charge.requests, largest, strict=True)
         )
 
-    def _has_node(self, pod: Pod) -> bool:
+    def _has_node(self, pod: Pod, row: int) -> bool:
+        if self._sums.structure.preferences[row] is not None:
+            return next(self._kinds_for(pod, row), None) is not None
         shape = pod.shape
         return not shape.constraints.memo(is_choosy) or self._kinds.admits(shape, ANY_KIND)
 
@@ -576,7 +597,18 @@ def _says_never(labelled: PodShape | PriorityClass) -> bool:
     return labelled.labels.get(PREEMPTIBLE) == "false"
 
 
+def _is_misread(labelled: PodShape | PriorityClass) -> bool:
+    return labelled.labels.get(PREEMPTIBLE, "true") not in ("true", "false")
+
+
+def _label_fault(whose: ObjectReference, labelled: PodShape | PriorityClass) -> ObjectFault:
+    wrong = f"{labelled.labels[PREEMPTIBLE]!r} means nothing, 'true' and 'false' do"
+    return ObjectFault(whose, "InvalidLabel", f"metadata.labels.{PREEMPTIBLE}: {wrong}")
+
+
 def _mark(shape: PodShape) -> str | None:
     if any(label in shape.labels for label in _KUEUE_LABELS):
         return _OF_KUEUE
+    if _is_misread(shape):
+        return _MISREAD
     return _NEVER if _says_never(shape) else None
