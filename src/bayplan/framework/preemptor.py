@@ -7,6 +7,7 @@ from enum import Enum
 import msgspec
 
 from bayplan.api.pod import Pod
+from bayplan.cache.group_topology import Slice
 
 SINGLE, GROUP = "pod", "podgroup"
 """Kinds of preemptors, as in kube-scheduler's messages and metrics."""
@@ -29,6 +30,7 @@ class Preemptor(msgspec.Struct, frozen=True, eq=False):
         minimum: as many of them have to fit at once.
         level: the node label of which they need nodes with one value; "" for none.
         victims: how preemption by priority chooses victims for them.
+        slices: what the minimum is cut into, the widest level first.
     """
 
     uid: str
@@ -37,6 +39,7 @@ class Preemptor(msgspec.Struct, frozen=True, eq=False):
     minimum: int
     level: str
     victims: Victims
+    slices: tuple[Slice, ...] = ()
 
     @staticmethod
     def single(pod: Pod) -> Preemptor:

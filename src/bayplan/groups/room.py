@@ -161,6 +161,7 @@ def of_group(
         planner.needed(group),
         group.required_level if limited else "",
         Victims.REPRIEVED if by_placements else Victims.FEWEST,
+        () if group.begun else group.slices,
     )
     domain = _begun(planner.cache.nodes, preemptor.level, planner.scheduled(group))
     return RoomRequest(planner, framework, preemptor, place, [], domain)

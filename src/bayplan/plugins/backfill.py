@@ -226,7 +226,8 @@ class Backfill(Plugin, PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtens
         order = order[useful[running.rows[order]] & ~np.array(stays, np.bool_)[order]]
         pods = [running.pods[index] for index in order.tolist()]
         units = EvictionUnits(pods, running.rows[order], np.arange(1, len(pods) + 1), 0, {}, {})
-        fit = MemberFit(nodes, needs, preemptor.minimum, nodes.domains(preemptor.level), ())
+        domains = nodes.domains(preemptor.level)
+        fit = MemberFit(nodes, needs, preemptor.minimum, domains, (), preemptor.slices)
         capacity = FreedCapacity(fit, units)
         length = capacity.shortest()
         if not length:

@@ -8,7 +8,7 @@ on each node, for each kind of Pod (`MemberNeed`); summed by domain, at most as 
 Pods of the kind. This is an upper bound, and exact for Pods of one kind: kinds are counted as if
 each had the nodes for itself. A prefix of the units is enough where
 
-- in one domain as many Pods fit as the preemptor's minimum, and
+- in one domain as many Pods fit as the preemptor's minimum, in whole slices if it has any, and
 - for each ceiling (a limit, wherever its Pods are) the prefix frees at least its excess.
 
 Both sides only grow with the prefix, so the shortest one is found by halving; a prefix shorter than
@@ -47,6 +47,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayplan.api.pod import Pod, SpecPart
+from bayplan.cache.group_topology import Slice
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.cache.requests import pod_requests
 from bayplan.framework.room import RoomRequest
@@ -151,9 +152,11 @@ class MemberFit:
         minimum: as many of its Pods have to fit in one domain.
         domains: (n,) the domain of each row; negative for rows that are in none.
         held: Pods that are not there yet, but whose room is kept for them.
+        slices: what the minimum is cut into, the widest level first.
 
     Attributes:
         needs, minimum, domains: as given.
+        cells: (n,) the domain of the innermost slices; `domains` where there are none.
         free: what is free now.
     """
 
@@ -164,9 +167,18 @@ class MemberFit:
         minimum: int,
         domains: IntArray,
         held: Iterable[OnRow],
+        slices: Sequence[Slice] = (),
     ) -> None:
         self.needs, self.minimum, self.domains = needs, minimum, domains
-        self._inside = domains >= 0
+        self.cells, self._steps = domains, list[tuple[int, IntArray, int]]()
+        for layer in slices:
+            above, codes = self.cells, nodes.domains(layer.topology)
+            self.cells = np.where(above >= 0, codes, -1)
+            of_cell = np.zeros(int(self.cells.max(initial=-1)) + 1, np.int64)
+            of_cell[self.cells[self.cells >= 0]] = above[self.cells >= 0]
+            self._steps.insert(0, (layer.size, of_cell, int(above.max(initial=-1)) + 1))
+        self._size = slices[0].size if slices else 1
+        self._inside = self.cells >= 0
         self.free = Free(nodes, {name for need in needs for name in need.amounts})
         self.free.take(held)
 
@@ -183,22 +195,38 @@ class MemberFit:
         return self.at_most([self.sums(self.copies(need, free)) for need in self.needs])
 
     def sums(self, copies: IntArray, rows: IntArray | slice = slice(None)) -> IntArray:
-        """``(domains,)`` the sum of ``copies``, those of ``rows``."""
-        inside, count = self._inside[rows], int(self.domains.max(initial=-1)) + 1
-        sums = np.bincount(self.domains[rows][inside], copies[inside], minlength=count)
-        return sums.astype(np.int64)
+        """``(cells,)`` the sum of ``copies``, those of ``rows``."""
+        inside = self._inside[rows]
+        return _sums(self.cells[rows][inside], copies[inside], self.cells)
+
+    def in_cells(self, sums: Sequence[IntArray]) -> IntArray:
+        """``(cells,)`` how many Pods fit; ``sums`` has those of each need, by cell."""
+        fit = np.zeros(int(self.cells.max(initial=-1)) + 1, np.int64)
+        for need, copies in zip(self.needs, sums, strict=True):
+            fit += np.minimum(copies, self._most(need))
+        return fit
 
     def at_most(self, sums: Sequence[IntArray]) -> IntArray:
-        """``(domains,)`` how many Pods fit; ``sums`` has those of each need, by domain."""
-        fit = np.zeros(int(self.domains.max(initial=-1)) + 1, np.int64)
-        for need, copies in zip(self.needs, sums, strict=True):
-            fit += np.minimum(copies, need.count)
+        """``(domains,)`` how many Pods fit, in whole slices; ``sums`` as `in_cells` has it."""
+        fit = self.in_cells(sums)
+        for size, above, count in self._steps:
+            fit = np.bincount(above, fit // size * size, minlength=count).astype(np.int64)
         return fit
+
+    def holds_slices(self, free: Mapping[str, IntArray]) -> BoolArray:
+        """``(n,)`` whether the cell of a row has room for one of the innermost slices."""
+        fit = self.in_cells([self.sums(self.copies(need, free)) for need in self.needs])
+        size = self._steps[0][0] if self._steps else 0
+        return self._inside & (fit >= size)[self.cells]
+
+    def _most(self, need: MemberNeed) -> int:
+        """As many Pods as could be counted; a slice with fewer takes the room of a whole one."""
+        return -(-need.count // self._size) * self._size
 
     def copies(
         self, need: MemberNeed, free: Mapping[str, IntArray], rows: IntArray | slice = slice(None)
     ) -> IntArray:
-        """``(rows,)`` how often a Pod fits on each of ``rows``, at most `MemberNeed.count` times.
+        """``(rows,)`` how often a Pod fits on each of ``rows``, at most as often as there are Pods.
 
         A node that offers nothing of a resource and will do nevertheless has it from somewhere
         else: from a driver of devices.
@@ -209,7 +237,7 @@ class MemberFit:
         self, need: MemberNeed, free: Mapping[str, IntArray], rows: IntArray | slice
     ) -> IntArray:
         """The same; ``free`` is that of ``rows``."""
-        copies: IntArray = np.where(need.rows[rows], need.count, 0)
+        copies: IntArray = np.where(need.rows[rows], self._most(need), 0)
         for name, amount in need.amounts.items():
             offered = self.free.offered[name][rows]
             bound = np.where(offered > 0, free[name] // amount, _UNBOUNDED)
@@ -219,7 +247,7 @@ class MemberFit:
     def is_enough_without_each(
         self, free: Mapping[str, IntArray], rows: IntArray, amounts: Mapping[str, IntArray]
     ) -> BoolArray:
-        """(p,) whether the minimum fits if one Pod is gone, by itself.
+        """(p,) whether the minimum fits if one Pod is gone, by itself; slices are not looked at.
 
         Args:
             free: (n,) by resource.
@@ -230,9 +258,17 @@ class MemberFit:
         for need in self.needs:
             now = self.copies(need, free)
             then = self._copies(need, {n: free[n][rows] + amounts[n] for n in need.amounts}, rows)
-            fit += np.minimum(self.sums(now)[domains] - now[rows] + then, need.count)
+            inside = self.domains >= 0
+            sums = _sums(self.domains[inside], now[inside], self.domains)
+            fit += np.minimum(sums[domains] - now[rows] + then, need.count)
         enough: BoolArray = (fit >= self.minimum) & (domains >= 0)
         return enough | self.is_enough(free)
+
+
+def _sums(codes: IntArray, copies: IntArray, all_codes: IntArray) -> IntArray:
+    """The sum of ``copies`` for each of the codes."""
+    count = int(all_codes.max(initial=-1)) + 1
+    return np.bincount(codes, copies, minlength=count).astype(np.int64)
 
 
 class _Anywhere:
@@ -338,11 +374,11 @@ class FreedCapacity:
     def fill(self, units: int) -> list[OnRow]:
         """The minimum of the group on rows that have room when the first ``units`` are gone.
 
-        They are in the domain that most Pods fit in. Rows with room for nothing come first, then
-        those whose units yield first.
+        They are in the domain that most Pods fit in, with slices in cells that hold some. Rows with
+        room for nothing come first, then those whose units yield first.
         """
         fit, free = self._fit, self._free_without(units)
-        outside = fit.domains != fit.by_domain(free).argmax()
+        outside = (fit.domains != fit.by_domain(free).argmax()) | ~fit.holds_slices(free)
         latest = np.full(len(free[PODS]), -1)
         pods = int(self._units.ends[units - 1]) if units else 0
         np.maximum.at(latest, self._units.rows[:pods], self._units.unit_of_pods()[:pods])
