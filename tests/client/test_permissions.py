@@ -18,6 +18,7 @@ from tests.client.permissions import (
 
 from bayplan.aggregated.resources import GROUP, resources
 from bayplan.api.kinds import (
+    APP_GROUP,
     COMPOSITE_POD_GROUP,
     ELASTIC_QUOTA,
     JOB,
@@ -25,6 +26,7 @@ from bayplan.api.kinds import (
     KINDS,
     KUBERNETES_POD_GROUP,
     LEADER_WORKER_SET,
+    NETWORK_TOPOLOGY,
     NODE_KIND,
     NODE_RESOURCE_TOPOLOGY,
     POD_GROUP,
@@ -46,9 +48,13 @@ COMPONENTS = BASE.parent / "components"
 RBAC = BASE / "rbac.yaml"
 
 
-OPT_IN = {NODE_RESOURCE_TOPOLOGY}
-"""Granted by a component of deploy/, beside the plugin that reads it."""
-OF_PLUGINS = {ELASTIC_QUOTA, JOB, JOB_SET, LEADER_WORKER_SET} | OPT_IN
+OPT_IN: dict[str, list[Kind[Any]]] = {
+    "node-resource-topology": [NODE_RESOURCE_TOPOLOGY],
+    "network-overhead": [APP_GROUP, NETWORK_TOPOLOGY],
+}
+"""Granted by a component of deploy/, for the plugins that read them."""
+_OPT_IN = {kind for kinds in OPT_IN.values() for kind in kinds}
+OF_PLUGINS = {ELASTIC_QUOTA, JOB, JOB_SET, LEADER_WORKER_SET} | _OPT_IN
 """Only for plugins that deploy/ does not enable, or with arguments that it does not have."""
 
 
@@ -64,13 +70,16 @@ def granted(role: str, path: Path = RBAC) -> Permissions:
 
 
 def test_the_cluster_role_is_what_is_asked_for() -> None:
-    assert granted("ClusterRole") == cluster_wide(set(KINDS.values()) - OPT_IN)
+    assert granted("ClusterRole") == cluster_wide(set(KINDS.values()) - _OPT_IN)
 
 
-@pytest.mark.parametrize("kind", OPT_IN, ids=repr)
-def test_a_component_grants_what_is_not_in_the_cluster_role(kind: Kind[Any]) -> None:
-    path = COMPONENTS / "node-resource-topology" / "rbac.yaml"
-    assert granted("ClusterRole", path) == {(kind.group, kind.plural): {"list", "watch"}}
+@pytest.mark.parametrize(("component", "kinds"), OPT_IN.items(), ids=str)
+def test_a_component_grants_what_is_not_in_the_cluster_role(
+    component: str, kinds: list[Kind[Any]]
+) -> None:
+    path = COMPONENTS / component / "rbac.yaml"
+    expected = {(kind.group, kind.plural): {"list", "watch"} for kind in kinds}
+    assert granted("ClusterRole", path) == expected
 
 
 def test_the_role_in_the_namespace_is_what_leader_election_asks_for() -> None:

@@ -18,6 +18,7 @@ import msgspec
 
 from bayplan.api import (
     batch,
+    network,
     node,
     numa,
     pod,
@@ -250,6 +251,20 @@ NODE_RESOURCE_TOPOLOGY = Kind.of(
     "topology.node.k8s.io/v1alpha2",
     "noderesourcetopologies",
     namespaced=False,
+    optional=True,
+)
+APP_GROUP = Kind.of(
+    network.AppGroup,
+    "appgroup.diktyo.x-k8s.io/v1alpha1",
+    "appgroups",
+    namespaced=True,
+    optional=True,
+)
+NETWORK_TOPOLOGY = Kind.of(
+    network.NetworkTopology,
+    "networktopology.diktyo.x-k8s.io/v1alpha1",
+    "networktopologies",
+    namespaced=True,
     optional=True,
 )
 JOB = Kind.of(batch.Job, "batch/v1", "jobs", namespaced=True, optional=True)

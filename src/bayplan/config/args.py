@@ -593,6 +593,24 @@ class NodeResourceTopologyMatchArgs(Wire):
         return self.cache_resync_period_seconds > 0 and not self.discard_reserved_nodes
 
 
+_DEFAULT_NAMESPACE = ("default",)
+Namespaces = Annotated[Items[Text], AfterValidator(lambda given: given or _DEFAULT_NAMESPACE)]
+
+
+class TopologicalSortArgs(Wire):
+    """The namespaces with AppGroups; of several ones of a name, that of the first counts."""
+
+    namespaces: Namespaces = _DEFAULT_NAMESPACE
+
+
+class NetworkOverheadArgs(Wire):
+    """The namespaces with AppGroups and the NetworkTopology, and the name of the costs there."""
+
+    namespaces: Namespaces = _DEFAULT_NAMESPACE
+    weights_name: Text = "UserDefined"
+    network_topology_name: Text = "nt-default"
+
+
 class DynamicResourcesArgs(Wire):
     """Time limits, in seconds, of filtering a node (0 for none) and of waiting for devices."""
 

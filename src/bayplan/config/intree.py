@@ -154,6 +154,7 @@ _OPTIONAL = (
         Point.RESERVE,
     ),
     _known("QOSSort", Point.QUEUE_SORT),
+    _known("TopologicalSort", Point.QUEUE_SORT, args_model=args.TopologicalSortArgs),
     _known(
         "PreemptionToleration",
         Point.PRE_ENQUEUE,
@@ -175,6 +176,7 @@ _OPTIONAL = (
         args_model=args.BlastRadiusArgs,
     ),
     _known("DomainCost", *_FILTERS, Point.SCORE, args_model=args.DomainCostArgs),
+    _known("NetworkOverhead", *_FILTERS, Point.SCORE, args_model=args.NetworkOverheadArgs),
     _known("LeastFragmentation", Point.SCORE, args_model=args.LeastFragmentationArgs),
     _known("ReservedFor", Point.FILTER, Point.SCORE, args_model=args.ReservedForArgs),
     _known("TargetLoadPacking", Point.SCORE, args_model=args.TargetLoadPackingArgs),

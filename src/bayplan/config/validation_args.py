@@ -365,6 +365,17 @@ def _(given: args.NodeMetadataArgs, path: str) -> Iterator[FieldError]:
     yield from _one_of(f"{path}.scoringStrategy", given.scoring_strategy, strategies)
 
 
+@validate_args.register(args.NetworkOverheadArgs)
+def _(given: args.NetworkOverheadArgs, path: str) -> Iterator[FieldError]:
+    names = (
+        ("weightsName", given.weights_name),
+        ("networkTopologyName", given.network_topology_name),
+    )
+    for field, value in names:
+        if not value:
+            yield FieldError(f"{path}.{field}", "required")
+
+
 _ZONE_STRATEGIES = ("MostAllocated", "BalancedAllocation", "LeastAllocated", "LeastNUMANodes")
 
 

@@ -9,8 +9,8 @@ domains of their nodes::
 
 where m counts the Pods on nodes that match the selector; in the second sum ``p`` will be one more.
 
-A node's *site* is the tuple of its domains, coarse to fine. Pods are counted by row, summed by
-site, and multiplied by the prices between sites; so the number of Pods does not matter.
+Pods are counted by row, summed by site (`bayplan.plugins.shared.sites`), and multiplied by the
+prices between sites; so the number of Pods does not matter.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from bayplan.api.selectors import Predicate, SelectorError, label_selector
 from bayplan.cache.counters import DomainCounters, DomainSpec, PodSelection, SelectionCounter
 from bayplan.cache.counters.domains import Integers
 from bayplan.cache.node_price import FloatArray
-from bayplan.cache.node_table import ABSENT, IntArray, LiveNodeTable
+from bayplan.cache.node_table import IntArray, LiveNodeTable
 from bayplan.config.args import TransferArgs
 from bayplan.framework.handle import PluginMetrics
 from bayplan.framework.in_tree_handle import InTreeHandle
+from bayplan.plugins.shared.sites import Site, Sites
 
 TALKS_TO = "bayplan.dev/talks-to"
 _COUNTERS_KEPT = 1024
@@ -82,37 +83,23 @@ def _peers(pod: Pod) -> tuple[Peer, ...]:
     return () if isinstance(peers, str) else peers
 
 
-class Sites:
+class Prices:
     """The site of each row, and the price of a GB between two sites."""
 
     def __init__(self, nodes: LiveNodeTable, keys: Sequence[str], args: TransferArgs) -> None:
-        self._nodes, self._keys, self._args = nodes, keys, args
+        self._sites, self._args = Sites(nodes, keys), args
         self._matrix = {(each.from_, each.to): each.cost for each in args.matrix}
         self._matrix |= {(to, from_): cost for (from_, to), cost in self._matrix.items()}
-        self._seen = -1
-        self._codes: IntArray = np.zeros(0, np.int64)
         self._prices: FloatArray = np.zeros((0, 0))
 
     def now(self) -> tuple[IntArray, FloatArray]:
         """(n,) the site of each row, and (k, k) the prices."""
-        position = self._nodes.node_journal.position
-        if position != self._seen or len(self._codes) != len(self._nodes):
-            self._seen = position
-            columns = [self._nodes.label(key) for key in self._keys]
-            stacked = np.stack([column.codes for column in columns], axis=1)
-            there, codes = np.unique(stacked, axis=0, return_inverse=True)
-            self._codes = codes.reshape(-1).astype(np.int64)
-            names = [
-                tuple(
-                    None if code == ABSENT else column.values[code]
-                    for code, column in zip(row, columns, strict=True)
-                )
-                for row in there.tolist()
-            ]
+        if self._sites.refresh():
+            names = self._sites.names
             self._prices = np.array([[self._price(a, b) for b in names] for a in names])
-        return self._codes, self._prices
+        return self._sites.codes, self._prices
 
-    def _price(self, one: tuple[str | None, ...], other: tuple[str | None, ...]) -> float:
+    def _price(self, one: Site, other: Site) -> float:
         args = self._args
         for a, b in zip(reversed(one), reversed(other), strict=True):
             if a is not None and b is not None and (a, b) in self._matrix:
@@ -133,7 +120,7 @@ class Transfer:
         self._nodes, self._pods = handle.nodes, handle.pods
         self._metrics, self._logger = metrics, handle.logger
         self._counters: DomainCounters = handle.counters
-        self._sites = Sites(handle.nodes, keys, args)
+        self._prices = Prices(handle.nodes, keys, args)
         self._kept: dict[tuple[str, str], SelectionCounter] = {}
         self._talkers: dict[tuple[str, str], Counter[str]] = {}
         """By namespace and annotation, on which nodes Pods with the annotation are."""
@@ -187,7 +174,7 @@ class Transfer:
 
     def cost(self, pod: Pod) -> FloatArray:
         """(n,) an hour, of ``pod``, which is on no node, on each row of the live table."""
-        codes, prices = self._sites.now()
+        codes, prices = self._prices.now()
         gb = np.zeros(len(prices))
         for peer in _peers(pod):
             counter = self._counter(pod.namespace, peer)
