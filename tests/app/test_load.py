@@ -16,6 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 from tests.core_harness import profile
 
+from bayplan.api.kinds import NAMESPACE
 from bayplan.app import load as module
 from bayplan.app.exposition import expose_load
 from bayplan.app.load import LoadFeeds, PriceFeed
@@ -25,7 +26,8 @@ from bayplan.client.connection import Connection
 from bayplan.client.http import Http
 from bayplan.config import ConfigError
 from bayplan.config.args import PriceSource
-from bayplan.testing import Cluster, Json, make_node, make_pod
+from bayplan.queue.states import QueueState
+from bayplan.testing import Cluster, Json, make_node, make_object, make_pod
 
 SOON = 20.0
 Answer = Callable[[str], tuple[int, Any]]
@@ -416,6 +418,30 @@ def test_prices_count_until_they_are_too_old_and_then_are_not_known(server: Sour
     ended.end()
     assert prices_of(it) == {}
     assert it.place() in {"a", "b", "c"}
+
+
+def test_pods_that_wait_for_a_price_go_when_a_source_says_one(server: Source) -> None:
+    it = Rig(server, plugin="DomainCost", price={"promql": {"address": server.url}}, budget={})
+    cluster = it.cluster
+    cluster.add(make_object(NAMESPACE, "default").annotation("bayplan.dev/hourly-budget", "0.3"))
+    pod = make_pod("p").req(cpu=1)
+    cluster.add(pod)
+    cluster.run()
+    assert "no price is known" in cluster.message(pod)
+    column = cluster.core.world.cache.nodes.ensure_column(NodePrices)
+    rule = PriceRule(source=it.source)
+    nodes = cluster.core.world.cache.nodes
+    column.write(rule, dict.fromkeys("abc", 5.0), nodes)
+    cluster.wait(20)
+    cluster.run()
+    assert "hourly budget of Namespace default: 0.5000 or more of 0.3000" in cluster.message(pod)
+    column.write(rule, dict.fromkeys("abc", 6.0), nodes)
+    cluster.wait(20)
+    assert cluster.state(pod) is QueueState.UNSCHEDULABLE
+    column.write(rule, {"b": 2.0}, nodes)
+    cluster.wait(20)
+    cluster.run()
+    assert cluster.node_of(pod) in {"a", "b", "c"}
 
 
 def test_arguments_of_promql_are_checked(server: Source) -> None:

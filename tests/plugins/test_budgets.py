@@ -10,11 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster, profile
-from tests.groups import members, pod_group
+from tests.groups import (
+    GATES,
+    Kubernetes,
+    Label,
+    Source,
+    basic,
+    below,
+    composite,
+    pod_group,
+)
 from tests.properties import length
 from tests.queues import queue
 
-from bayplan.api.kinds import NAMESPACE, POD_GROUP, QUEUE
+from bayplan.api.kinds import COMPOSITE_POD_GROUP, KUBERNETES_POD_GROUP, NAMESPACE, POD_GROUP, QUEUE
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
 from bayplan.config import ConfigError
 from bayplan.config.args import BudgetArgs, DomainCostArgs
@@ -29,11 +38,11 @@ WRONG = (None, "cheap")
 CPUS = st.lists(st.integers(1, 5), max_size=7)
 
 
-def cluster_with(*names: str, **args: Any) -> Cluster:
+def cluster_with(*names: str, gates: str = "", **args: Any) -> Cluster:
     made = profile("DomainCost", *names, args={"DomainCost": {"budget": {}, **args}})
     if "Coscheduling" in names:
         made["plugins"]["multiPoint"]["disabled"] = [{"name": "PrioritySort"}]
-    cluster = Cluster(profiles=[made])
+    cluster = Cluster(profiles=[made], feature_gates=gates)
     cluster.writer.on_bound = cluster._show_bound
     return cluster
 
@@ -68,7 +77,11 @@ def named(scope: Scope, budget: str | None) -> Builder[Any]:
     if scope.kind == "Queue":
         built = queue(scope.key, "a", parent="root") if scope.key == "leaf" else queue(scope.key)
         return built.meta(annotations=annotations)
-    return pod_group("g", annotations, minMember=1).namespace("a")
+    if scope.kind == "PodGroup":
+        return pod_group("g", annotations, minMember=1).namespace("a")
+    if scope.kind == "CompositePodGroup":
+        return composite("above").namespace("a").meta(annotations=annotations)
+    return below(basic("k"), "above").namespace("a").meta(annotations=annotations)
 
 
 SCOPES = [
@@ -77,24 +90,36 @@ SCOPES = [
     Scope("Queue", "root"),
     Scope("Queue", "leaf"),
     Scope("PodGroup", "a/g"),
+    Scope("PodGroup.scheduling.k8s.io", "a/k"),
+    Scope("CompositePodGroup", "a/above"),
 ]
+OF_KUBERNETES = SCOPES[-2:]
+GROUPS = ("", "g", "k")
 
 
-def belongs(scope: Scope, at: str, grouped: bool) -> bool:
+def belongs(scope: Scope, at: str, group: str) -> bool:
     if scope.kind == "Namespace":
         return scope.key == at
-    return at == "a" and (scope.kind == "Queue" or grouped)
+    return at == "a" and (
+        scope.kind == "Queue" or group == ("k" if scope in OF_KUBERNETES else "g")
+    )
+
+
+def in_group(pod: PodBuilder, group: str) -> PodBuilder:
+    if group == "g":
+        return pod.label(POD_GROUP_LABEL, "g")
+    return pod.pod_group(group) if group else pod
 
 
 def by_judge(
     scope: Scope,
     prices: Mapping[str, str | None],
-    pods: Iterable[tuple[PodBuilder, str, bool, int, str]],
+    pods: Iterable[tuple[PodBuilder, str, str, int, str]],
 ) -> Fraction:
     highest = max((Fraction(p) for p in prices.values() if p not in WRONG), default=Fraction(0))
     total = Fraction(0)
-    for _, at, grouped, cpu, where in pods:
-        if where in prices and belongs(scope, at, grouped):
+    for _, at, group, cpu, where in pods:
+        if where in prices and belongs(scope, at, group):
             price = prices[where]
             total += (highest if price in WRONG else Fraction(str(price))) * Fraction(cpu, 8)
     return total
@@ -103,11 +128,13 @@ def by_judge(
 @given(data=st.data())
 @length(30)
 def test_what_is_spent_is_the_sum_over_all_pods_whatever_changes(data: st.DataObject) -> None:
-    cluster = cluster_with()
+    cluster = cluster_with("GangScheduling", gates=GATES)
     cluster.add(named(Scope("Queue", "root"), None), named(Scope("Queue", "leaf"), None))
+    for scope in data.draw(st.permutations(OF_KUBERNETES)):
+        cluster.add(named(scope, None))
     prices: dict[str, str | None] = {}
     budgets: dict[Scope, str | None] = {}
-    pods: dict[str, tuple[PodBuilder, str, bool, int, str]] = {}
+    pods: dict[str, tuple[PodBuilder, str, str, int, str]] = {}
     draw = data.draw
     for step in range(draw(st.integers(4, 14))):
         what = draw(st.sampled_from(["node", "no node", "budget", "pod", "pod", "no pod"]))
@@ -122,11 +149,9 @@ def test_what_is_spent_is_the_sum_over_all_pods_whatever_changes(data: st.DataOb
             budgets[scope] = draw(st.sampled_from(["5", "0", None, "3 EUR"]))
             cluster.add(named(scope, budgets[scope]))
         elif what == "pod":
-            at, grouped, cpu = draw(st.sampled_from("ab")), draw(st.booleans()), step % 4
-            one = pod(f"p{step}", cpu).namespace(at).spec(nodeName=name)
-            if grouped:
-                one = one.label(POD_GROUP_LABEL, "g")
-            pods[f"p{step}"] = one, at, grouped, cpu, name
+            at, group, cpu = draw(st.sampled_from("ab")), draw(st.sampled_from(GROUPS)), step % 4
+            one = in_group(pod(f"p{step}", cpu).namespace(at).spec(nodeName=name), group)
+            pods[f"p{step}"] = one, at, group, cpu, name
             cluster.add(one)
         elif what == "no pod" and pods:
             cluster.remove(pods.pop(draw(st.sampled_from(sorted(pods))))[0])
@@ -194,14 +219,17 @@ def test_a_cheaper_node_is_taken_where_the_dear_one_is_too_much() -> None:
     assert cluster.node_of(one) == "cheap"
 
 
-def test_a_group_fits_in_the_budget_as_a_whole_or_not_at_all() -> None:
-    cluster = cluster_with("Coscheduling")
-    cluster.add(node("a", "8"), pod_group("g", said("3"), minMember=4).namespace("default"))
-    pods = members("g", 4)
+@pytest.mark.parametrize("source", [Label(), Kubernetes()], ids=str)
+def test_a_group_fits_in_the_budget_as_a_whole_or_not_at_all(source: Source) -> None:
+    kubernetes = isinstance(source, Kubernetes)
+    plugin = "GangScheduling" if kubernetes else "Coscheduling"
+    cluster = cluster_with(plugin, gates=GATES if kubernetes else "")
+    cluster.add(node("a", "8"), source.group(4).meta(annotations=said("3")))
+    pods = source.members(4)
     cluster.add(*pods)
     cluster.run()
     assert [cluster.node_of(one) for one in pods] == [""] * 4
-    cluster.add(pod_group("g", said("4"), minMember=4).namespace("default"))
+    cluster.add(source.group(4).meta(annotations=said("4")))
     cluster.wait(60)
     cluster.run()
     assert [cluster.node_of(one) for one in pods] == ["a"] * 4
@@ -272,6 +300,8 @@ def test_budgets_are_read_only_where_the_arguments_say_so() -> None:
         NAMESPACE,
         POD_GROUP,
         QUEUE,
+        KUBERNETES_POD_GROUP,
+        COMPOSITE_POD_GROUP,
     }
     cluster = cluster_with(budget=None)
     cluster.add(node("a", "4"), namespace("default", "0"))

@@ -491,7 +491,7 @@ class TransferArgs(Wire):
 
 
 class BudgetArgs(Wire):
-    """Which annotation of namespaces, Queues and PodGroups says what Pods may cost an hour."""
+    """Which annotation of namespaces, Queues and groups says what Pods may cost an hour."""
 
     annotation: Text = "bayplan.dev/hourly-budget"
 

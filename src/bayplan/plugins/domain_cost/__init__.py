@@ -52,7 +52,13 @@ from bayplan.framework.points import (
     ScoreNodes,
 )
 from bayplan.framework.status import SKIP, Status
-from bayplan.plugins.domain_cost.budgets import KINDS, Budgets, Left, in_units, shown
+from bayplan.plugins.domain_cost.budgets import (
+    KINDS,
+    Budgets,
+    Left,
+    in_units,
+    shown,
+)
 from bayplan.plugins.domain_cost.transfer import Transfer
 
 HOURLY_PRICE = "bayplan.dev/hourly-price"
@@ -105,6 +111,7 @@ class DomainCost(
 
     def __init__(self, args: DomainCostArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
+        self._handle = handle
         given = args.price
         source = None if given.promql is None else given.promql.source()
         elsewhere = given.label or given.per_domain or source
@@ -119,6 +126,7 @@ class DomainCost(
         self._metrics = PluginMetrics(handle.instrument, self.name)
         self._version, self._epoch = -1, 0
         self._instead = 0.0
+        self._woken_at: FloatArray = np.full(0, np.nan)
         self._faulty: list[str] = []
         self.transfer: Transfer | None = None
         if args.transfer is not None:
@@ -155,7 +163,18 @@ class DomainCost(
         assert self.budgets is not None
         for name, value in self.budgets.figures().items():
             self._metrics.set(name, value)
+        if self._rule.source is not None:
+            self._wake(self.budgets)
         return ()
+
+    def _wake(self, budgets: Budgets) -> None:
+        """Try Pods with a budget again where a source has said a first price, or a lower one."""
+        before, now = self._woken_at, self._prices.values.copy()
+        self._woken_at = now
+        before = np.concatenate([before, np.full(len(now) - len(before), np.nan)])
+        if (now < before).any() or (np.isnan(before) & ~np.isnan(now)).any():
+            waiting = self._handle.queued.waiting_pods()
+            self._handle.activate([pod for pod in waiting if budgets.scopes(pod)])
 
     def _priced_by(self) -> object:
         self._refresh()

@@ -1,8 +1,9 @@
 """Budgets: what the Pods of a namespace, a Queue or a PodGroup may cost an hour together.
 
 An annotation of the object says the budget. A Pod counts for its namespace, for its queue and all
-queues above, and for its group (`POD_GROUP`), each with its share of the price of its node, from
-the moment when the node is chosen. Traffic does not count: it changes with the Pods that come.
+queues above, and for its group (a PodGroup by label, or one of Kubernetes and all groups above),
+each with its share of the price of its node, from the moment when the node is chosen. Traffic does
+not count: it changes with the Pods that come.
 
 What is spent is kept, in units of 1e-9, from the Pods that count on nodes (`bayplan.cache`). A node
 that changes has its Pods counted again; with other prices, budgets or queues all are, at the next
@@ -19,7 +20,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayplan.api.kinds import NAMESPACE, POD_GROUP, QUEUE, Kind
+from bayplan.api import queues, scheduling, workloads
+from bayplan.api.kinds import (
+    COMPOSITE_POD_GROUP,
+    KUBERNETES_POD_GROUP,
+    NAMESPACE,
+    POD_GROUP,
+    QUEUE,
+    Kind,
+)
 from bayplan.api.meta import Object, ObjectFault
 from bayplan.api.pod import Pod
 from bayplan.cache.amounts import NO_ROW
@@ -29,8 +38,15 @@ from bayplan.framework.in_tree_handle import InTreeHandle
 
 UNIT = 10**9
 """So many units are 1 of the currency."""
-KINDS: tuple[Kind[Any], ...] = (NAMESPACE, QUEUE, POD_GROUP)
-"""Of the objects that may have a budget."""
+_OF_TYPE: Mapping[type[Object], tuple[Kind[Any], str]] = {
+    workloads.Namespace: (NAMESPACE, NAMESPACE.name),
+    queues.Queue: (QUEUE, QUEUE.name),
+    scheduling.PodGroup: (POD_GROUP, POD_GROUP.name),
+    scheduling.KubernetesPodGroup: (KUBERNETES_POD_GROUP, "PodGroup.scheduling.k8s.io"),
+    scheduling.CompositePodGroup: (COMPOSITE_POD_GROUP, COMPOSITE_POD_GROUP.name),
+}
+"""Of the objects that may have a budget the kind, and what a scope calls it."""
+KINDS = tuple(kind for kind, _ in _OF_TYPE.values())
 _MOST = 10**15
 """A greater amount counts as this one, which leaves sums within 64 bits."""
 
@@ -39,7 +55,7 @@ class Scope(NamedTuple):
     """Whose Pods count together.
 
     Attributes:
-        kind: the name of a kind.
+        kind: the name of a kind; with its group for PodGroups of Kubernetes.
         key: of the object.
     """
 
@@ -85,6 +101,7 @@ class Budgets:
     ) -> None:
         self._pods, self._nodes = handle.pods, handle.nodes
         self._groups, self._queues = handle.groups, handle.queues
+        self._kubernetes_groups = handle.kubernetes_groups
         self._annotation, self._price, self._priced_by = annotation, price, priced_by
         self._said: dict[Scope, int | None] = {}
         """The budgets; None where what is said is no number."""
@@ -95,35 +112,25 @@ class Budgets:
         self._spent: Counter[Scope] = Counter()
         self._seen: object = None
         self._node_position = 0
-        for kind, changed in (
-            (NAMESPACE, self._namespace_changed),
-            (QUEUE, self._queue_changed),
-            (POD_GROUP, self._pod_group_changed),
-        ):
-            handle.objects.on_change(kind, changed)
+        for kind in KINDS:
+            handle.objects.on_change(kind, self._changed)
         handle.pods.listen(self)
 
     # Who has which budget
 
-    def _namespace_changed(self, old: Object | None, new: Object | None) -> None:
-        self._changed(NAMESPACE, old, new)
-
-    def _queue_changed(self, old: Object | None, new: Object | None) -> None:
-        self._changed(QUEUE, old, new)
-
-    def _pod_group_changed(self, old: Object | None, new: Object | None) -> None:
-        self._changed(POD_GROUP, old, new)
-
-    def _changed(self, kind: Kind[Any], old: Object | None, new: Object | None) -> None:
+    def _changed(self, old: Object | None, new: Object | None) -> None:
         before, after = (
             None if obj is None else obj.metadata.annotations.get(self._annotation)
             for obj in (old, new)
         )
+        if _parent(old) != _parent(new):
+            self._seen = None
         obj = new or old
         if obj is None or before == after:
             return
         self._seen = None
-        scope = Scope(kind.name, obj.key)
+        kind, name = _OF_TYPE[type(obj)]
+        scope = Scope(name, obj.key)
         known = self._wrong.pop(scope, None)
         self._said.pop(scope, None)
         if after is not None:
@@ -141,6 +148,8 @@ class Budgets:
             return ()
         group = self._groups.key_of(pod)
         found = [Scope(NAMESPACE.name, pod.namespace), Scope(POD_GROUP.name, group)]
+        above = self._kubernetes_groups.above(pod)
+        found += [Scope(_OF_TYPE[type(each)][1], each.key) for each in above]
         if self._queues.active and (row := self._queues.leaf(pod)) != NO_ROW:
             structure = self._queues.structure
             found += [Scope(QUEUE.name, structure.name(link)) for link in structure.links[row]]
@@ -213,6 +222,13 @@ class Budgets:
             for scope in self.scopes(pod):
                 fresh[scope] += self.amount(pod, self._nodes.row(pod.node_name))
         return sum(fresh[scope] != self._spent[scope] for scope in {*fresh, *self._spent})
+
+
+def _parent(obj: Object | None) -> str:
+    """The group above a group of Kubernetes; "" for none, and for other objects."""
+    if isinstance(obj, scheduling.KubernetesPodGroup):
+        return obj.spec.parent_composite_pod_group_name
+    return ""
 
 
 def in_units(amounts: FloatArray) -> IntArray:
