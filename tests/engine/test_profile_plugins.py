@@ -36,6 +36,17 @@ def test_other_methods_do_not() -> None:
     assert extension_points(plugin(events_to_register=nothing, add_pod=nothing)) == frozenset()
 
 
+def test_a_plugin_is_not_called_where_it_is_idle() -> None:
+    cls = plugin(reserve=nothing, unreserve=nothing, post_bind=nothing)
+    one, other = cls(None, None), cls(None, None)
+    other.idle = frozenset({Point.POST_BIND})
+    both = [(one, 1), (other, 1)]
+    points = {Point.RESERVE: both, Point.POST_BIND: both}
+    plugins = ProfilePlugins("test", points, Instrument())
+    assert plugins.reserve == (one, other)
+    assert plugins.post_bind == (one,)
+
+
 NODE, CLUSTER = Depends.NODE, Depends.CLUSTER
 
 

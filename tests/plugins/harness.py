@@ -156,10 +156,14 @@ def filtered(plugin: Any, pod: Pod, nodes: LiveNodeTable) -> dict[str, Status]:
     codes = plugin.filter_nodes(state, pod, nodes)
     assert codes.shape == (len(nodes),)
     assert np.issubdtype(codes.dtype, np.integer)
-    return {
+    verdicts = {
         info.name: plugin.reasons(state, pod, int(codes[info.row])) if codes[info.row] else SUCCESS
         for info in nodes
     }
+    if hasattr(plugin, "filter"):
+        singly = {info.name: plugin.filter(state, pod, info) or SUCCESS for info in nodes}
+        assert singly == verdicts, "both forms say the same"
+    return verdicts
 
 
 def scored(plugin: Any, pod: Pod, nodes: NodeTable) -> dict[str, int] | Status:
@@ -172,7 +176,11 @@ def scored(plugin: Any, pod: Pod, nodes: NodeTable) -> dict[str, int] | Status:
     scores = plugin.score_nodes(state, pod, nodes)
     assert scores.shape == (len(nodes),)
     assert np.issubdtype(scores.dtype, np.integer)
-    return {info.name: int(scores[info.row]) for info in nodes}
+    by_name = {info.name: int(scores[info.row]) for info in nodes}
+    if hasattr(plugin, "score"):
+        singly = {info.name: plugin.score(state, pod, info) for info in nodes}
+        assert singly == by_name, "both forms say the same"
+    return by_name
 
 
 def normalized(plugin: Any, pod: Pod, nodes: LiveNodeTable) -> dict[str, int]:

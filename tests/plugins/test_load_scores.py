@@ -27,7 +27,7 @@ from bayplan.framework.interface import Plugin
 from bayplan.plugins.load_variation_risk_balancing import LoadVariationRiskBalancing
 from bayplan.plugins.low_risk_over_commitment import LowRiskOverCommitment
 from bayplan.plugins.peaks import Peaks
-from bayplan.plugins.shared.beta import incomplete_beta
+from bayplan.plugins.shared.beta import incomplete_beta, is_possible, one_incomplete_beta
 from bayplan.plugins.target_load_packing import TargetLoadPacking
 from bayplan.testing import PodBuilder, make_node, make_pod
 
@@ -228,6 +228,22 @@ def test_power_is_what_the_loops_say(exact: bool) -> None:
         assert sum(scores[name] != expected[name] for name in measured) <= 1
 
 
+def test_the_risk_of_a_node_whose_pods_have_changed_is_what_a_new_plugin_says() -> None:
+    source = random.Random(11)
+    for _ in range(SEEDS):
+        cluster = random_cluster(source)
+        nodes, pod = table_of(cluster), builder(random_pod(source), "placed").obj()
+        handle = make_handle(nodes)
+        plugin = make(LowRiskOverCommitment, handle)
+        measure(plugin, nodes, cluster)
+        scored(plugin, pod, nodes)
+        for row in range(len(cluster)):
+            others = [random_pod(source, placed=True) for _ in range(source.randrange(3))]
+            for i, other in enumerate(others):
+                nodes.add_pod(row, builder(other, f"new-{row}-{i}").obj())
+        assert scored(plugin, pod, nodes) == scored(make(LowRiskOverCommitment, handle), pod, nodes)
+
+
 @pytest.mark.parametrize("several", [False, True], ids=["one-by-one", "as-arrays"])
 def test_the_incomplete_beta_function_is_what_the_integral_says(several: bool) -> None:
     source = random.Random(7)
@@ -240,7 +256,8 @@ def test_the_incomplete_beta_function_is_what_the_integral_says(several: bool) -
     if several:
         answers = incomplete_beta(*columns).tolist()
     else:
-        answers = [incomplete_beta(*(np.array([v]) for v in row))[0] for row in rows]
+        answers = [one_incomplete_beta(*row) for row in rows]
+        assert [answer > 0 for answer in answers] == [is_possible(*row) for row in rows]
     for answer, row in zip(answers, rows, strict=True):
         assert answer == pytest.approx(load_judge.beta_below(*row), abs=1e-6), row
 

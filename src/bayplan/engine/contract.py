@@ -35,6 +35,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "reads": (PodPart,),
     "normalizer": (Normalizer, type(None)),
     "pure": (bool,),
+    "idle": (frozenset,),
     "blocking": (bool,),
 }
 _ATTRIBUTES = [

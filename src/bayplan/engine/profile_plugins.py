@@ -130,7 +130,9 @@ class ProfilePlugins:
         self.instrument = instrument
         self.trusted = trusted or {}
         self._failures = FailureLog(profile, clock)
-        points = {p: [plugin for plugin, _ in enabled.get(p, ())] for p in FORMS}
+        points = {
+            p: [plugin for plugin, _ in enabled.get(p, ()) if p not in plugin.idle] for p in FORMS
+        }
         self.pre_enqueue: tuple[PreEnqueue, ...] = tuple(
             p for p in points[Point.PRE_ENQUEUE] if isinstance(p, PreEnqueue)
         )
@@ -183,7 +185,7 @@ class ProfilePlugins:
             {plugin.name: weight for plugin, weight in enabled.get(point, ())}
             for point in (Point.SCORE, Point.PLACEMENT_SCORE)
         )
-        self.all = _once(points.values())
+        self.all = _once([plugin for plugin, _ in enabled.get(p, ())] for p in FORMS)
         self.rejecting = _once(points[point] for point in REJECTING)
         judging = (Point.PRE_FILTER, Point.FILTER, Point.RESERVE, Point.PERMIT)
         self._judging = _once(points[point] for point in judging)

@@ -90,6 +90,7 @@ class FilterStage:
         by_load: whether they follow from `NodeTable.load` alone.
         epoch: the plugin, where it has an epoch.
         one_node: whether it is asked about one node at a time.
+        singly: whether it can be asked about a single node, `verdict`.
     """
 
     def __init__(self, plugin: FilterPlugin, call: Caller, pool: Executor | None = None) -> None:
@@ -104,12 +105,9 @@ class FilterStage:
         self._pool = pool if plugin.blocking else None
         self._statuses: list[Status] = [SUCCESS]
         self._codes: dict[Status, int] = {}
-        self._columns: FilterNodes | None = None
-        self._each: FilterOne | None = None
-        if isinstance(plugin, FilterNodes):
-            self._columns = plugin
-        else:
-            self._each = plugin
+        self._columns = plugin if isinstance(plugin, FilterNodes) else None
+        self._each = plugin if isinstance(plugin, FilterOne) else None
+        self.singly = self._each is not None
 
     def begin(self) -> None:
         """An attempt begins: codes of earlier attempts are no longer needed."""
@@ -132,6 +130,17 @@ class FilterStage:
         answers = each_node(self._each.filter, state, pod, infos, self._pool)
         codes[rows] = [0 if a is None else self._code(a) for a in answers]
         return codes
+
+    def verdict(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """What the plugin says of one node; None for Success."""
+        return self._call(self.plugin, _FILTER, self._ask_singly, state, pod, node)
+
+    def _ask_singly(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        assert self._each is not None
+        answer = self._each.filter(state, pod, node)
+        if not isinstance(answer, Status | None):
+            raise TypeError(f"{answer!r} was returned, not a Status or None")
+        return answer
 
     def _code(self, status: Status) -> int:
         if not isinstance(status, Status):
@@ -169,7 +178,7 @@ class ScoreStage:
         trusted: whether scores need not be checked before they are normalized.
 
     Attributes:
-        local, on_pods, by_load, epoch, one_node: as in `FilterStage`.
+        local, on_pods, by_load, epoch, one_node, singly: as in `FilterStage`.
     """
 
     def __init__(
@@ -194,12 +203,9 @@ class ScoreStage:
         self.one_node = not isinstance(plugin, ScoreNodes)
         self._pool = pool if plugin.blocking else None
         self._trusted = trusted
-        self._columns: ScoreNodes | None = None
-        self._each: ScoreOne | None = None
-        if isinstance(plugin, ScoreNodes):
-            self._columns = plugin
-        else:
-            self._each = plugin
+        self._columns = plugin if isinstance(plugin, ScoreNodes) else None
+        self._each = plugin if isinstance(plugin, ScoreOne) else None
+        self.singly = self._each is not None
 
     @cached_property
     def of_zeros(self) -> int:
@@ -218,6 +224,21 @@ class ScoreStage:
         """
         scores = self._given(state, pod, nodes, feasible)
         return np.zeros(len(nodes), np.int64) if scores is None else scores
+
+    def raw_score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """The raw score of one node, which is feasible; see `raw`."""
+        score = self._call(self.plugin, _SCORE, self._ask_singly, state, pod, node)
+        if not self._trusted:
+            highest = None if self.normalizer else MAX_NODE_SCORE
+            self._check(np.array([score]), highest, _SCORE)
+        return score
+
+    def _ask_singly(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        assert self._each is not None
+        score = self._each.score(state, pod, node)
+        if type(score) not in _INTEGERS:
+            raise TypeError(f"scores must be integers, not {score!r}")
+        return score
 
     def _given(
         self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray

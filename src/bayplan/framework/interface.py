@@ -21,6 +21,7 @@ import numpy.typing as npt
 from bayplan.api.kinds import Kind
 from bayplan.api.pod import Pod, PodShape, SpecPart
 from bayplan.cache.node_table import BoolArray, IntArray, NodeInfo, NodeTable
+from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import Handle
 from bayplan.framework.status import Status
@@ -118,6 +119,8 @@ class Plugin:
     pure: ClassVar[bool] = False
     """Whether PostFilter does nothing by itself: what is to be done is in ``state.effects``. Then
     the plugin is asked outside of the scheduling cycle, too, as by ``bayplan explain``."""
+    idle: frozenset[Point] = frozenset()
+    """The extension points where there is nothing to do with these arguments; set by __init__."""
     blocking: ClassVar[bool] = False
     """Whether filter and score wait for something (a network service): they then run on worker
     threads, several nodes at a time."""

@@ -24,15 +24,19 @@ import numpy as np
 
 from bayplan.api.pod import Pod, SpecPart
 from bayplan.cache.node_load import RESOURCES, FloatArray, NodeLoad
-from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable, NodeTable
+from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable, NodeInfo, NodeTable
 from bayplan.cache.node_table.column import NumbersByKey
 from bayplan.config.args import RISK_LIMIT_WEIGHT, LowRiskOverCommitmentArgs
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.in_tree_handle import InTreeHandle
-from bayplan.framework.interface import MAX_NODE_SCORE, Depends
-from bayplan.plugins.shared.beta import incomplete_beta
+from bayplan.framework.interface import MAX_NODE_SCORE
+from bayplan.plugins.shared.beta import incomplete_beta, is_possible, one_incomplete_beta
 from bayplan.plugins.shared.effective_resources import effective
-from bayplan.plugins.shared.load_scores import Changes, LoadPlugin
+from bayplan.plugins.shared.load_scores import Changes, LoadOfPodsPlugin
+
+_KEYS = {name: (f"{name} request", f"{name} limit") for name in RESOURCES}
+_FEW = 16
+"""Up to so many rows are computed one by one, which is faster than as arrays."""
 
 
 class Promise(NamedTuple):
@@ -48,8 +52,14 @@ class Promises(NumbersByKey):
     def count(self, row: int, pod: Pod, sign: int) -> None:
         """See `bayplan.cache.node_table.column.PodColumn`."""
         for name, promise in pod.shape.requests.memo(promises).items():
-            self[f"{name} request"][row] += sign * promise.request
-            self[f"{name} limit"][row] += sign * promise.limit
+            request, limit = _KEYS[name]
+            self[request][row] += sign * promise.request
+            self[limit][row] += sign * promise.limit
+
+    def of(self, name: str, row: int) -> tuple[int, int]:
+        """The requests and the limits of a resource on one row."""
+        request, limit = _KEYS[name]
+        return self[request].item(row), self[limit].item(row)
 
     def count_all(self, rows: Sequence[int], pods: Sequence[Pod], sign: int) -> None:
         """See `bayplan.cache.node_table.column.PodColumn`."""
@@ -80,11 +90,10 @@ def promises(part: SpecPart) -> dict[str, Promise]:
     }
 
 
-class LowRiskOverCommitment(LoadPlugin):
+class LowRiskOverCommitment(LoadOfPodsPlugin):
     """See the module's docstring."""
 
     Args = LowRiskOverCommitmentArgs
-    score_depends = Depends.NODE | Depends.PODS
 
     def __init__(self, args: LowRiskOverCommitmentArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
@@ -102,8 +111,7 @@ class LowRiskOverCommitment(LoadPlugin):
         asked = pod.shape.requests.memo(promises)
         if not any(promise.limit for promise in asked.values()):
             return np.zeros(len(nodes), np.int64)
-        self._refresh(self.handle.nodes)
-        column, load = nodes.column(Promises), self.load(self.handle.nodes)
+        column, load = nodes.column(Promises), self._refresh(self.handle.nodes)
         whole, of_limits = np.zeros(len(nodes)), np.zeros(len(nodes))
         known = np.zeros(len(nodes), np.bool_)
         for name, promise in asked.items():
@@ -122,16 +130,46 @@ class LowRiskOverCommitment(LoadPlugin):
         scores, without = ((1 - risk) * MAX_NODE_SCORE for risk in (whole, of_limits))
         return self.or_unknown(known, scores, without)
 
-    def _refresh(self, nodes: LiveNodeTable) -> None:
-        """The risk in the load, which does not depend on the Pod."""
+    def score(self, _state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """Likewise."""
+        asked = pod.shape.requests.memo(promises)
+        if not any(promise.limit for promise in asked.values()):
+            return 0
+        load = self._refresh(self.handle.nodes)
+        table, row, origin = node.table, node.row, node.origin
+        promised = table.column(Promises)
+        whole = of_limits = 0.0
+        known = False
+        for name, promise in asked.items():
+            allocatable = table.allocatable(name).item(row)
+            request, limit = promised.of(name, row)
+            limit, weight = limit + promise.limit, self._weights[name]
+            risk = (1 - weight) * self._in_load[name].item(origin)
+            if limit > allocatable:
+                request = min(request + promise.request, allocatable)
+                in_limits = weight * ((limit - allocatable) / max(limit - request, 1))
+                of_limits = max(of_limits, in_limits)
+                risk = min(max(in_limits + risk, 0.0), 1.0)
+            whole = max(whole, risk)
+            known = known or not math.isnan(load.mean[name].item(origin))
+        score, without = (1 - whole) * MAX_NODE_SCORE, (1 - of_limits) * MAX_NODE_SCORE
+        return self.one_or_unknown(known=known, score=score, without=without)
+
+    def _refresh(self, nodes: LiveNodeTable) -> NodeLoad:
+        """Compute the risk in the load, which does not depend on the Pod; returns the load."""
         load = self.load(nodes)
-        changed = self._changes.rows(nodes, load.version)
-        if changed is None:
-            changed = np.arange(len(nodes))
+        rows = self._changes.rows(nodes, load.version)
+        if rows is None:
             self._in_load = {name: np.zeros(len(nodes)) for name in RESOURCES}
             self._betas = {name: self._beta(load, name) for name in RESOURCES}
-        for name, risk in self._in_load.items() if len(changed) else ():
-            risk[changed] = self._risk_in_load(name, nodes, changed)
+        for name, risk in self._in_load.items():
+            if rows is None or len(rows) > _FEW:
+                changed = np.arange(len(nodes)) if rows is None else np.array(rows)
+                risk[changed] = self._risk_in_load(name, nodes, changed)
+                continue
+            for row in rows:
+                risk[row] = self._risk_of_one(name, nodes, row)
+        return load
 
     def _beta(self, load: NodeLoad, name: str) -> _Beta:
         mean = np.minimum(load.mean[name], 1)
@@ -161,3 +199,22 @@ class LowRiskOverCommitment(LoadPlugin):
         chance = np.where(given, np.minimum(chance / np.where(given, under_limit, 1), 1), chance)
         is_certain = (bounded & (limit == 0)) | np.isnan(mean) | (allocatable == 0)
         return np.where(is_certain, 0, 1 - chance)
+
+    def _risk_of_one(self, name: str, nodes: NodeTable, row: int) -> float:
+        """`_risk_in_load` of one row, in plain numbers."""
+        allocatable, of = nodes.allocatable(name).item(row), self._betas[name]
+        mean = of.mean.item(row)
+        request, limit = nodes.column(Promises).of(name, row)
+        request = min(request, allocatable)
+        bounded = request <= limit < allocatable
+        if math.isnan(mean) or allocatable == 0 or (bounded and limit == 0):
+            return 0.0
+        below = request / allocatable
+        if not of.spread.item(row):
+            return 0.0 if mean == 0 or mean <= below else 1.0
+        a, b = of.a.item(row), of.b.item(row)
+        if bounded and request == limit and is_possible(below, a, b):
+            return 0.0
+        chance = one_incomplete_beta(below, a, b)
+        under_limit = one_incomplete_beta(limit / allocatable, a, b) if bounded else 0.0
+        return 1 - (min(chance / under_limit, 1) if under_limit > 0 else chance)

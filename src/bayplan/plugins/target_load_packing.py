@@ -22,23 +22,21 @@ from bayplan.api import quantity
 from bayplan.api.pod import Pod, SpecPart
 from bayplan.api.pod_spec import Container
 from bayplan.cache.node_load import FloatArray
-from bayplan.cache.node_table import IntArray, LiveNodeTable, NodeTable
+from bayplan.cache.node_table import IntArray, LiveNodeTable, NodeInfo, NodeTable
 from bayplan.cache.shape_cache import SHAPES_KEPT
 from bayplan.config.args import TargetLoadPackingArgs
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.in_tree_handle import InTreeHandle
-from bayplan.framework.interface import Depends
-from bayplan.plugins.shared.load_scores import Changes, LoadPlugin
+from bayplan.plugins.shared.load_scores import Changes, LoadOfPodsPlugin
 
 AGENT_SECONDS = 60.0
 """A Pod that started less than this before a sample is not in the sample."""
 
 
-class TargetLoadPacking(LoadPlugin):
+class TargetLoadPacking(LoadOfPodsPlugin):
     """See the module's docstring."""
 
     Args = TargetLoadPackingArgs
-    score_depends = Depends.NODE | Depends.PODS
 
     def __init__(self, args: TargetLoadPackingArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
@@ -64,14 +62,32 @@ class TargetLoadPacking(LoadPlugin):
         scores = np.where(x > 100, 0, np.where(x > target, beyond, below))
         return self.or_unknown(known, scores)
 
+    def score(self, _state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """Likewise."""
+        live, row, target = self.handle.nodes, node.origin, self._target
+        self._refresh(live)
+        share, capacity = (
+            self.load(live).mean["cpu"].item(row),
+            self.capacity(live, "cpu").item(row),
+        )
+        x = 0.0
+        if capacity > 0:
+            added = self._expected(pod.shape.requests) + self._unseen.item(row)
+            x = 100 * (share + added / capacity)
+        if x > target:
+            score = target * (100 - x) / max(100 - target, 1) if x <= 100 else 0.0
+        else:
+            score = (100 - target) * x / target + target
+        return self.one_or_unknown(known=not math.isnan(share), score=score)
+
     def _refresh(self, nodes: LiveNodeTable) -> None:
         load = self.load(nodes)
         changed = self._changes.rows(nodes, load.version)
         if changed is None:
             self._unseen = np.zeros(len(nodes))
-            changed = np.arange(len(nodes))
+            changed = list(range(len(nodes)))
         ends: FloatArray = load.times["cpu"]
-        for row in changed.tolist():
+        for row in changed:
             pods, end = nodes.pods[row], ends.item(row) - AGENT_SECONDS
             self._unseen[row] = sum(
                 self._expected(pod.shape.requests)

@@ -65,6 +65,20 @@ def test_columns_are_as_wide_as_their_highest_score(highest: int, width: int) ->
     assert kept.measures(np.array([True, False, True])) == {"Scaled": 3}
 
 
+@pytest.mark.parametrize("values", [[0, 5, 0], [5, 300, 5], [5, -3, 1 << 40], [5, 5, 6]])
+def test_one_score_is_written_as_some_are(values: list[int]) -> None:
+    both = [KeptScores([one := stage(Scaled)]) for _ in range(2)]
+    versions = set()
+    for value in values:
+        both[0].write(one, np.array([1]), np.array([value]), 3)
+        both[1].write_one(one, 1, value, 3)
+        columns = [{n: c.tolist() for n, c in kept.columns.items()} for kept in both]
+        assert columns[0] == columns[1]
+        assert both[0].constant == both[1].constant
+        versions.add(tuple(kept.version for kept in both))
+    assert all(one == other for one, other in versions)
+
+
 def test_scores_below_zero_are_kept_too() -> None:
     kept = KeptScores([one := stage(Score)])
     kept.write(one, ALL, np.array([1, 200, 3]), 3)

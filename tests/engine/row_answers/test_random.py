@@ -12,11 +12,11 @@ from tests.core_harness import Cluster
 from tests.properties import length
 
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import NodeInfo
+from bayplan.cache.node_table import NodeInfo, NodeTable
 from bayplan.cache.requests import pod_requests
 from bayplan.engine.row_answers import blocks, joined
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import Depends, Normalizer, Plugin
+from bayplan.framework.interface import Depends, Integers, Normalizer, Plugin, PodPart
 from bayplan.framework.status import Status
 from bayplan.testing import (
     PROFILE,
@@ -176,11 +176,50 @@ TestAnswersMachine = AnswersMachine.TestCase
 TestAnswersMachine.settings = length(25, steps=40)
 
 
+class BothForms(Plugin):
+    """A plugin that is asked about all nodes at once or about one, and looks at the Pods there."""
+
+    filter_depends = score_depends = Depends.NODE | Depends.PODS
+    normalizer = Normalizer()
+    reads = PodPart.REQUESTS
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
+        return np.array([self._crowded(pods) for pods in nodes.pods], np.int64)
+
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
+        return Status.unschedulable("crowded")
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        crowded = self._crowded({pod.uid: pod for pod in node.pods})
+        return self.reasons(state, pod, 1) if crowded else None
+
+    def _crowded(self, pods: dict[str, Pod]) -> bool:
+        return sum("index" in pod.labels for pod in pods.values()) > 1
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
+        return np.array([self._weigh(pods) for pods in nodes.pods], np.int64)
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return self._weigh({pod.uid: pod for pod in node.pods})
+
+    def _weigh(self, pods: dict[str, Pod]) -> int:
+        return sum(150 if pod.labels["app"] == "web" else 7 for pod in pods.values())
+
+
 class UserPluginMachine(AnswersMachine):
     """The same with a plugin that reads labels, and so has answers by shape."""
 
     plugins = (Crowds,)
 
+
+class BothFormsMachine(AnswersMachine):
+    """The same with a plugin of both forms."""
+
+    plugins = (BothForms,)
+
+
+TestBothFormsMachine = BothFormsMachine.TestCase
+TestBothFormsMachine.settings = length(15, steps=30)
 
 TestUserPluginMachine = UserPluginMachine.TestCase
 TestUserPluginMachine.settings = length(15, steps=30)

@@ -220,18 +220,29 @@ class NodeTable(ABC):
 
 
 class NodeInfo:
-    """One row, for plugins that look at one node at a time. Valid during one call."""
+    """One row, for plugins that look at one node at a time. Valid during one call.
 
-    __slots__ = ("_table", "row")
+    Attributes:
+        table: the table.
+        row: the row's number there.
+    """
+
+    __slots__ = ("row", "table")
 
     def __init__(self, table: NodeTable, row: int) -> None:
-        self._table = table
+        self.table = table
         self.row = row
+
+    @property
+    def origin(self) -> int:
+        """The row's number in the live table."""
+        origin = self.table.origin
+        return self.row if origin is None else origin.item(self.row)
 
     @property
     def node(self) -> Node:
         """The node object."""
-        node = self._table.nodes[self.row]
+        node = self.table.nodes[self.row]
         assert node is not None
         return node
 
@@ -258,15 +269,15 @@ class NodeInfo:
     @property
     def pods(self) -> list[Pod]:
         """The Pods on the node, assumed ones included."""
-        return list(self._table.pods[self.row].values())
+        return list(self.table.pods[self.row].values())
 
     def allocatable(self, resource: str) -> int:
         """How much of ``resource`` the node has: milli-CPU, bytes or a count."""
-        return int(self._table.allocatable(resource)[self.row])
+        return int(self.table.allocatable(resource)[self.row])
 
     def requested(self, resource: str) -> int:
         """How much of ``resource`` its Pods request, same units."""
-        return int(self._table.requested(resource)[self.row])
+        return int(self.table.requested(resource)[self.row])
 
     def free(self, resource: str) -> int:
         """What is left of ``resource``, same units; negative when overcommitted."""

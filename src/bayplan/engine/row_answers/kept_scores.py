@@ -70,6 +70,15 @@ class KeptScores:
         self.constant = self._constant()
         self.version += 1
 
+    def write_one(self, stage: ScoreStage, row: int, value: int, n: int) -> None:
+        """`write` for one row; much faster where the column is there and wide enough."""
+        column = self.columns.get(stage.name)
+        if column is None or value <= 0 or value > _limits(column.dtype)[1]:
+            self.write(stage, slice(row, row + 1), np.array([value]), n)
+        elif column.item(row) != value:
+            column[row] = value
+            self.version += 1
+
     def measures(self, feasible: BoolArray) -> dict[str, Any]:
         """What stages that normalize need to know of the raw scores where ``feasible``."""
         return {

@@ -1,7 +1,7 @@
 """PartAnswers: the cached answers, for every row, of the plugins that read one part of a Pod.
 
 The essay of the package says what a part is and works through one refresh. This page says what a
-part holds, and how `PartAnswers.refresh` chooses between four ways to become current.
+part holds, and how `PartAnswers.refresh` chooses between five ways to become current.
 
 The state of a part is of three kinds:
 
@@ -28,8 +28,10 @@ A refresh, in steps:
 5. If the Pods of a few rows changed, and all answers are by load: *look the loads up*. Nodes that
    fill up with equal Pods pass through the same loads, so mostly no plugin is called. Where Pods of
    some kinds come in turns, the rows of all others have changed since a Pod of this kind came.
-6. Otherwise: *update the changed rows* in a what-if table of these rows.
-7. Set the cursor to the journals' ends.
+6. If they are very few, and each plugin can be asked about a single node: *ask singly*, as plain
+   numbers take a tenth of the time of arrays of one number.
+7. Otherwise: *update the changed rows* in a what-if table of these rows.
+8. Set the cursor to the journals' ends.
 
 Example: the requests part (NodeResourcesFit alone) after one binding to row 7. Step 1 finds no
 node, one row, no epoch; step 5 computes the load of row 7 as bytes and finds ``(fits, 62)`` in
@@ -69,6 +71,8 @@ _BYTES_OF_LOAD = 256
 _DOES_NOT_FIT = -1
 _FEW_BY_LOAD = 32
 """So many rows are looked up by their loads; for more it takes as long to ask the plugins."""
+_FEW_SINGLY = 4
+"""So many rows are asked about one at a time."""
 _FEW_ONE_BY_ONE = 4
 """Where more than one row in so many has changed, a one-node plugin is asked about all."""
 
@@ -132,6 +136,9 @@ class PartAnswers:
         self._by_load = filters_by_load and summed_by_load and not self._kept_on_pods
         one_node = any(f.one_node for f in stages.filters) or any(s.one_node for s in scores)
         self._can_release = self._follows_pods and not (self._static_filters or kept or one_node)
+        on_pods: list[FilterStage | ScoreStage]
+        on_pods = [*self._pod_filters, *self._summed, *self._kept_on_pods]
+        self._singly = not one_node and all(stage.singly for stage in on_pods)
         with_epoch = [s.epoch for s in scores] + [f.epoch for f in stages.filters]
         self._with_epoch = list({id(plugin): plugin for plugin in with_epoch if plugin}.values())
         # The cache
@@ -195,7 +202,7 @@ class PartAnswers:
         # 3. Nothing to do where nothing changed.
         elif moved or moved_pods or self._asked is not None:
             self._follow(pod, nodes, moved, moved_pods, undecided)
-        # 7. The cache is current.
+        # 8. The cache is current.
         self._epochs = epochs
         self._node_position = nodes.node_journal.position
         self._pod_position = nodes.pod_journal.position
@@ -224,7 +231,11 @@ class PartAnswers:
         # 5. The Pods of a few rows: by load.
         if len(rows) <= _FEW_BY_LOAD and self._by_load and not moved:
             self._take_by_load(pod, nodes, rows, undecided)
-        # 6. The changed rows alone.
+        # 6. Very few: singly.
+        elif len(rows) <= _FEW_SINGLY and self._singly and not moved:
+            for row in rows:
+                self._ask_singly(pod, nodes, row)
+        # 7. The changed rows alone.
         elif rows:
             self._update(pod, nodes, np.array(sorted(rows)), undecided, static=not moved)
 
@@ -261,6 +272,25 @@ class PartAnswers:
             self.fits[row] = fits_there
             if self.scores is not None:
                 self.scores[row] = answer
+
+    def _ask_singly(self, pod: Pod, nodes: LiveNodeTable, row: int) -> None:
+        """Only Pods of ``row`` changed."""
+        state, node = self.stages.state, nodes.info(row)
+        fits = self._static.item(row)
+        for filter_ in self._pod_filters:
+            verdict = filter_.verdict(state, pod, node) if fits else None
+            if verdict is not None and not verdict.ok:
+                fits = False
+                self.failed = self.failed or not verdict.rejected
+        self.fits[row] = fits
+        if not fits:
+            return
+        if self.scores is not None:
+            self.scores[row] = sum(
+                [score.weight * score.raw_score(state, pod, node) for score in self._summed]
+            )
+        for score in self._kept_on_pods:
+            self.kept.write_one(score, row, score.raw_score(state, pod, node), len(nodes))
 
     def _answers_by_load(
         self, pod: Pod, nodes: LiveNodeTable, loads: Mapping[int, Load]

@@ -29,6 +29,7 @@ from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.cache.requests import pod_requests
 from bayplan.cache.shape_cache import ShapeCache
 from bayplan.config.args import DomainCostArgs
+from bayplan.config.points import Point
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.effects import Effect
@@ -135,7 +136,9 @@ class DomainCost(
             self._kept = ShapeCache[tuple[object, IntArray]](_SHAPES_KEPT, lambda _: None)
             handle.services.objective = self
         self.budgets: Budgets | None = None
-        if args.budget is not None:
+        if args.budget is None:
+            self.idle = frozenset({Point.PRE_FILTER, Point.FILTER})
+        else:
             self.filter_depends = Depends.CLUSTER
             self.budgets = Budgets(handle, args.budget.annotation, self._price_at, self._priced_by)
             handle.services.object_faults.append(self._faults)
@@ -196,7 +199,9 @@ class DomainCost(
     def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
         """Skip a Pod without a budget; refuse one whose budget, or price, is not known."""
         budgets = self.budgets
-        if budgets is None or not (scopes := budgets.scopes(pod)):
+        assert budgets is not None
+        scopes = budgets.scopes(pod)
+        if not scopes:
             return SKIP
         self._refresh()
         limits = {}

@@ -21,8 +21,9 @@ from bayplan.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
 from bayplan.api.node import Node
 from bayplan.api.numa import NodeResourceTopology
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.cache.node_table import BoolArray, IntArray, NodeInfo, NodeTable
 from bayplan.config.args import NodeResourceTopologyMatchArgs
+from bayplan.config.points import Point
 from bayplan.framework.cluster_events import (
     Action,
     ClusterEvent,
@@ -48,9 +49,11 @@ from bayplan.framework.points import (
     ExplainsFilter,
     ExplainsScore,
     FilterNodes,
+    FilterOne,
     PostBind,
     Reserve,
     ScoreNodes,
+    ScoreOne,
     Unreserve,
 )
 from bayplan.framework.status import Status
@@ -76,9 +79,11 @@ _Kept = tuple[int, State]
 class NodeResourceTopologyMatch(
     Plugin,
     FilterNodes,
+    FilterOne,
     BoundsCopies,
     ExplainsFilter,
     ScoreNodes,
+    ScoreOne,
     ExplainsScore,
     Reserve,
     Unreserve,
@@ -105,11 +110,13 @@ class NodeResourceTopologyMatch(
         self._strategy = args.scoring_strategy
         self._metrics = PluginMetrics(handle.instrument, self.name)
         self._next_look = handle.monotonic()
+        if not args.discard_reserved_nodes:
+            self.idle = frozenset({Point.RESERVE, Point.POST_BIND})
         self._binding: dict[str, set[str]] = {}
         """Pods between Reserve and PostBind by node, where their nodes are left out."""
         self._epoch = 0
-        self._codes: dict[_Kept, Integers] = {}
-        self._scores: dict[_Kept, Integers] = {}
+        self._codes: dict[_Kept, int] = {}
+        self._scores: dict[_Kept, int] = {}
         handle.services.object_faults.append(lambda: self._topologies.faults)
         handle.services.chores.append(self._look)
 
@@ -123,24 +130,27 @@ class NodeResourceTopologyMatch(
 
     def filter_nodes(self, _state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """What cannot be aligned on each node; see `aligning.MESSAGES`."""
-        asks = pod.shape.requests.memo(asking)
-        return self._kept(self._filter, self._codes, asks, pod, nodes)
+        return self._filter(pod.shape.requests.memo(asking), nodes)
 
-    def _kept(
-        self, ask: _Ask, kept: dict[_Kept, Integers], asks: Asking, pod: Pod, nodes: NodeTable
-    ) -> Integers:
-        """The answer; for a single row the cached one of an equal row: nodes fill up alike."""
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """Likewise."""
+        code = self._of_one(self._filter, self._codes, pod, node)
+        return self.reasons(state, pod, code) if code else None
+
+    def _of_one(self, ask: _Ask, kept: dict[_Kept, int], pod: Pod, node: NodeInfo) -> int:
+        """The answer for one node; the kept one of an equal node: nodes fill up alike."""
+        asks = pod.shape.requests.memo(asking)
         state = None
         if asks.is_plain and not self.args.discard_reserved_nodes:
-            state = self._topologies.state(nodes)
-        if state is None:
-            return ask(asks, nodes)
-        key = (pod.shape.requests.id, state[0])
-        answer = kept.get(key)
+            state = self._topologies.state(node)
+        key = (pod.shape.requests.id, state[0]) if state is not None else None
+        answer = kept.get(key) if key is not None else None
         if answer is None:
+            answer = int(ask(asks, node.table.take(np.array([node.row])))[0])
+        if key is not None:
             if len(kept) >= MOST_KEPT:
                 kept.clear()
-            answer = kept[key] = ask(asks, nodes)
+            kept[key] = answer
         return answer
 
     def _filter(self, asks: Asking, nodes: NodeTable) -> Integers:
@@ -192,8 +202,11 @@ class NodeResourceTopologyMatch(
 
     def score_nodes(self, _state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """0 to 100 by the strategy; 100 for Pods that are not Guaranteed."""
-        asks = pod.shape.requests.memo(asking)
-        return self._kept(self._score, self._scores, asks, pod, nodes)
+        return self._score(pod.shape.requests.memo(asking), nodes)
+
+    def score(self, _state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """Likewise."""
+        return self._of_one(self._score, self._scores, pod, node)
 
     def _score(self, asks: Asking, nodes: NodeTable) -> Integers:
         if not asks.guaranteed:
@@ -304,13 +317,13 @@ class NodeResourceTopologyMatch(
             return f"all zones together lack {_shown(asks.pod)}"
         return f"the Pod needs {len(ids)} zones: {', '.join(f'node-{i}' for i in ids)}"
 
-    # Pods between Reserve and PostBind
+    # Pods between Reserve and PostBind, where nodes with such Pods are left out: else the table
+    # of nodes has them already, and the plugin is idle here.
 
     def reserve(self, _state: CycleState, pod: Pod, node_name: str) -> None:
-        """Leave the node out, if so configured; else the node table has the Pod already."""
-        if self.args.discard_reserved_nodes:
-            self._binding.setdefault(node_name, set()).add(pod.uid)
-            self._epoch += 1
+        """Leave the node out."""
+        self._binding.setdefault(node_name, set()).add(pod.uid)
+        self._epoch += 1
 
     def unreserve(self, _state: CycleState, pod: Pod, node_name: str) -> None:
         """The Pod does not come."""
@@ -318,9 +331,8 @@ class NodeResourceTopologyMatch(
 
     def post_bind(self, _state: CycleState, pod: Pod, node_name: str) -> None:
         """The Pod is bound; on a binding worker."""
-        if self.args.discard_reserved_nodes:
-            self._binding.get(node_name, set()).discard(pod.uid)
-            self._epoch += 1
+        self._binding.get(node_name, set()).discard(pod.uid)
+        self._epoch += 1
 
     # Events
 
@@ -353,8 +365,7 @@ class NodeResourceTopologyMatch(
         return Hint.QUEUE if row is not None and self._fits(pod, row) else Hint.SKIP
 
     def _fits(self, pod: Pod, row: int) -> bool:
-        one = self.handle.nodes.take(np.array([row]))
-        return not self.filter_nodes(CycleState(), pod, one)[0]
+        return self.filter(CycleState(), pod, self.handle.nodes.info(row)) is None
 
     def _look(self) -> Sequence[Effect]:
         """Believe objects whose Pods run by now, and wake Pods that fit on their nodes."""

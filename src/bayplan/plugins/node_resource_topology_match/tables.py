@@ -45,6 +45,7 @@ class ZoneTable:
         ids: ``(n, width)`` the numbers of the zones, ascending; -1 where there is none.
         distances: ``(n, width, width)``.
         states: what all the rest follows from; rows with equal ones are alike.
+        zones: what the rows were written from.
     """
 
     def __init__(self, n: int = 0) -> None:
@@ -54,6 +55,7 @@ class ZoneTable:
         self.ids = np.full((n, 1), NO_ZONE, np.int64)
         self.distances: Distances = np.full((n, 1, 1), FARTHEST, np.int16)
         self.states: list[State] = [None] * n
+        self.zones: list[NodeZones | None] = [None] * n
         self._available: dict[str, IntArray] = {}
         self._source: tuple[ZoneTable, IntArray] | None = None
 
@@ -82,6 +84,7 @@ class ZoneTable:
         copy = object.__new__(type(self))
         copy.width, copy._available, copy._source = self.width, {}, (self, rows)
         copy.states = [self.states[row] for row in rows.tolist()]
+        copy.zones = [self.zones[row] for row in rows.tolist()]
         for name in _ARRAYS:
             setattr(copy, name, getattr(self, name)[rows])
         return copy
@@ -97,7 +100,7 @@ class ZoneTable:
         new.distances = np.full((n, new.width, new.width), FARTHEST, np.int16)
         for name in ("known", "stale", "single", "pod_scope", "most_zones"):
             getattr(new, name)[:rows] = getattr(old, name)
-        new.states[:rows] = old.states
+        new.states[:rows], new.zones[:rows] = old.states, old.zones
         new.ids[:rows, : old.width] = old.ids
         new.distances[:rows, : old.width, : old.width] = old.distances
         for resource, amounts in old._available.items():
@@ -108,24 +111,33 @@ class ZoneTable:
         self, row: int, zones: NodeZones | None, *, stale: bool, taken: Amounts, freed: Freed
     ) -> None:
         """Row ``row`` has these zones, less ``taken`` in each, and more by ``freed``."""
-        self.known[row], self.stale[row] = zones is not None, stale
-        self.ids[row] = NO_ZONE
-        self.states[row] = None
-        self.single[row] = zones is not None and zones.config.policy == SINGLE
-        for resource in self.resources:
-            self.available(resource)[row] = NOT_LISTED
+        if zones is None or zones is not self.zones[row]:
+            self._write_zones(row, zones)
+        self.stale[row] = stale
         if zones is None:
+            self.states[row] = None
             return
         n = len(zones.ids)
-        self.pod_scope[row] = zones.config.scope == POD_SCOPE
-        self.most_zones[row] = zones.config.most_zones
-        self.ids[row, :n] = zones.ids
-        self.distances[row, :n, :n] = zones.distances
         amounts = left(zones, taken, freed)
         for resource, per_zone in amounts.items():
             self.available(resource)[row, :n] = per_zone
         rooms = tuple([(name, *per_zone) for name, per_zone in amounts.items()])
         self.states[row] = (stale, zones.config, zones.ids, zones.distances, rooms)
+
+    def _write_zones(self, row: int, zones: NodeZones | None) -> None:
+        """Write all but amounts; none is listed now."""
+        self.zones[row] = zones
+        self.known[row] = zones is not None
+        self.ids[row] = NO_ZONE
+        self.single[row] = zones is not None and zones.config.policy == SINGLE
+        for resource in self.resources:
+            self.available(resource)[row] = NOT_LISTED
+        if zones is not None:
+            n = len(zones.ids)
+            self.pod_scope[row] = zones.config.scope == POD_SCOPE
+            self.most_zones[row] = zones.config.most_zones
+            self.ids[row, :n] = zones.ids
+            self.distances[row, :n, :n] = zones.distances
 
 
 def left(zones: NodeZones, taken: Amounts, freed: Freed) -> Mapping[str, list[int]]:

@@ -39,7 +39,7 @@ from bayplan.api.kinds import NODE_RESOURCE_TOPOLOGY
 from bayplan.api.meta import ObjectFault, ObjectReference
 from bayplan.api.numa import NodeResourceTopology
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import LiveNodeTable, NodeTable
+from bayplan.cache.node_table import LiveNodeTable, NodeInfo, NodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.config.args import NodeResourceTopologyMatchArgs
 from bayplan.plugins.node_resource_topology_match.asking import Amounts, asking
@@ -201,14 +201,13 @@ class Topologies:
                 self._write(table, row, nodes.names[row], pods[row])
         return table
 
-    def state(self, nodes: NodeTable) -> tuple[State] | None:
-        """The state of the only row of ``nodes``; None if other Pods are there than in fact."""
-        live = self._nodes
-        if nodes.origin is None or len(nodes.origin) != 1:
-            return None
-        row = nodes.origin.item()
+    def state(self, node: NodeInfo) -> tuple[State] | None:
+        """The state of ``node``; None if other Pods are there than in fact."""
+        row, table = node.origin, node.table
         self._refresh()
-        return (self._table.states[row],) if nodes.pods[0] is live.pods[row] else None
+        if table is not self._nodes and table.pods[node.row] is not self._nodes.pods[row]:
+            return None
+        return (self._table.states[row],)
 
     def _refresh(self) -> None:
         nodes = self._nodes
@@ -242,10 +241,11 @@ class Topologies:
         if believed is None:
             return Row(None, False, {}, ())
         zones = believed.zones
-        stale, taken = False, Counter[str]()
+        stale, taken = False, dict[str, int]()
         for pod in self._not_shown(believed, pods):
             if pod.spec.scheduler_name in self._profiles:
-                taken.update(pod.shape.requests.memo(asking).pod)
+                for resource, amount in pod.shape.requests.memo(asking).pod.items():
+                    taken[resource] = taken.get(resource, 0) + amount
             else:
                 stale |= self._counts(pod, zones)
         freed = [

@@ -22,8 +22,6 @@ _LARGE = 10_000.0
 _TINY = 1e-300
 _EPSILON = 1e-14
 _MOST_STEPS = 1000
-_FEW = 16
-"""Up to so many numbers are computed one by one, which is faster than as arrays."""
 
 Real = TypeVar("Real", float, FloatArray)
 
@@ -33,9 +31,6 @@ _normal = np.vectorize(lambda z: 0.5 * math.erfc(-z / math.sqrt(2)), otypes=[np.
 
 def incomplete_beta(x: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
     """I_x(a, b) of each; ``x`` from 0 to 1, both parameters above 0."""
-    if len(x) <= _FEW:
-        numbers = zip(x.tolist(), a.tolist(), b.tolist(), strict=True)
-        return np.array([_one(*each) for each in numbers])
     result = np.where(x >= 1, 1.0, 0.0)
     inside = (x > 0) & (x < 1)
     large = inside & (np.minimum(a, b) > _LARGE)
@@ -54,7 +49,7 @@ def incomplete_beta(x: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
     return clipped
 
 
-def _one(x: float, a: float, b: float) -> float:
+def one_incomplete_beta(x: float, a: float, b: float) -> float:
     """`incomplete_beta` of single numbers."""
     if x <= 0 or x >= 1:
         return float(x >= 1)
@@ -67,6 +62,15 @@ def _one(x: float, a: float, b: float) -> float:
     return min(max(chance, 0.0), 1.0)
 
 
+def is_possible(x: float, a: float, b: float) -> bool:
+    """Whether `one_incomplete_beta` is above 0: the fraction, which takes long, never is less."""
+    if x <= 0 or x > (a + 1) / (a + b + 2):
+        return x > 0
+    if min(a, b) > _LARGE:
+        return one_incomplete_beta(x, a, b) > 0
+    return _one_factor(x, a, b) > 0
+
+
 def _tail(x: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
     gammas = _log_gamma(a + b) - _log_gamma(a) - _log_gamma(b)
     factor: FloatArray = np.exp(gammas + a * np.log(x) + b * np.log1p(-x)) / a
@@ -75,9 +79,12 @@ def _tail(x: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def _one_tail(x: float, a: float, b: float) -> float:
+    return _one_factor(x, a, b) * _fraction(x, a, b)
+
+
+def _one_factor(x: float, a: float, b: float) -> float:
     gammas = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    factor = math.exp(gammas + a * math.log(x) + b * math.log1p(-x)) / a
-    return factor * _fraction(x, a, b)
+    return math.exp(gammas + a * math.log(x) + b * math.log1p(-x)) / a
 
 
 def _fraction(x: Real, a: Real, b: Real) -> Real:

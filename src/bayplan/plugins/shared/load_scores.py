@@ -8,6 +8,7 @@ the feasible nodes whose load is known. So its raw score is no score but a mark,
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -27,10 +28,15 @@ from bayplan.framework.interface import (
     Plugin,
     PodPart,
 )
-from bayplan.framework.points import ExplainsScore, ScoreNodes
+from bayplan.framework.points import ExplainsScore, ScoreNodes, ScoreOne
 
 _NOT_KNOWN = MAX_NODE_SCORE + 1
 _NEVER = -1
+
+
+def rounded_one(score: float) -> int:
+    """`rounded` of one number."""
+    return math.floor(score + 0.5)
 
 
 def rounded(scores: FloatArray) -> IntArray:
@@ -119,6 +125,18 @@ class LoadPlugin(Plugin, ScoreNodes, ExplainsScore):
         return np.where(known, rounded(np.where(known, scores, 0)), unknown(rounded(instead)))
 
 
+class LoadOfPodsPlugin(LoadPlugin, ScoreOne):
+    """Base of those whose scores change with each Pod on the node; so one node is scored, too."""
+
+    score_depends = Depends.NODE | Depends.PODS
+
+    def one_or_unknown(self, *, known: bool, score: float, without: float = 0.0) -> int:
+        """`or_unknown` of one node."""
+        if known:
+            return rounded_one(score)
+        return 0 if self.exact else rounded_one(without) + _NOT_KNOWN
+
+
 def _sample(load: NodeLoad, row: int) -> str:
     return ", ".join(
         f"{name} {load.mean[name][row]:.0%} (deviation {load.deviation[name][row]:.1%})"
@@ -135,7 +153,7 @@ class Changes:
         self._node_position = self._pod_position = self._version = _NEVER
         self._length = 0
 
-    def rows(self, nodes: LiveNodeTable, version: int) -> IntArray | None:
+    def rows(self, nodes: LiveNodeTable, version: int) -> list[int] | None:
         """Rows whose Pods (or nodes, if asked for) have changed; None for all.
 
         All is also the answer where ``version``, any number, is not that of the last look.
@@ -149,4 +167,4 @@ class Changes:
         self._pod_position = nodes.pod_journal.position
         self._node_position = nodes.node_journal.position
         self._version, self._length = version, len(nodes)
-        return None if since is None else np.array(sorted(set(since)), np.int64)
+        return None if since is None else sorted(set(since))
