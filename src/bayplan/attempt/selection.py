@@ -186,10 +186,7 @@ class NodeChooser:
             totals = self._extenders.add_scores(pod, self.nodes, fit, totals)
         if logs.enabled(10):
             self._log_scores(framework, state, pod, fit, totals)
-        answers = fit.answers
-        if answers is not None and totals is answers.totals():
-            return answers.best()
-        return highest(totals)
+        return highest(totals) if fit.answers is None else fit.answers.best(totals)
 
     def _log_scores(
         self, framework: Framework, state: CycleState, pod: Pod, fit: Fit, totals: IntArray

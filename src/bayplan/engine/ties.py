@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from bayplan.cache.node_table import IntArray
 
 
@@ -28,5 +30,5 @@ class Ties:
 
 def highest(totals: IntArray) -> Ties:
     """The rows with the highest of ``totals``, ``(n,)``."""
-    # As np.flatnonzero, whose detours take 6 us, once for every Pod.
-    return Ties((totals == totals.max()).nonzero()[0])
+    # As np.flatnonzero and `max`, whose detours take 6 us and 1 us, once for every Pod.
+    return Ties((totals == np.maximum.reduce(totals)).nonzero()[0])

@@ -94,7 +94,7 @@ def verdict(cluster: Cluster, number: int) -> Any:
         return fit.diagnosis.message, sorted(fit.diagnosis.unschedulable_plugins)
     totals = search.score(state, pod, fit)
     if fit.answers is not None and totals is fit.answers.totals():
-        best, listed = fit.answers.best(), np.flatnonzero(totals == totals.max()).tolist()
+        best, listed = fit.answers.best(totals), np.flatnonzero(totals == totals.max()).tolist()
         assert [best.row(index) for index in range(best.count)] == best.rows.tolist() == listed
     nodes = cluster.cache.nodes
     parts = {

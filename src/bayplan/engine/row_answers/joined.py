@@ -186,7 +186,10 @@ class RowAnswers:
             self._set_totals(masked(self.fits, self._sum(_ALL, measures)))
 
     def _version_of_kept(self) -> int:
-        return sum([part.kept.version for part in self._parts])
+        version = 0  # as `sum`, which takes two calls more, once for every Pod
+        for part in self._parts:
+            version += part.kept.version
+        return version
 
     def _set_totals(self, totals: IntArray) -> None:
         self._totals, self._blocks = totals, None
@@ -221,10 +224,13 @@ class RowAnswers:
         totals = self._totals if measures == self._measures else self._sum(_ALL, measures)
         return masked(feasible, totals)
 
-    def best(self) -> Ties:
-        """The rows with the highest of the kept totals; valid until the next `refresh`."""
-        if len(self._totals) < MANY:
-            return highest(self._totals)
+    def best(self, totals: IntArray) -> Ties:
+        """The rows with the highest of ``totals``, `totals` or others.
+
+        Valid until the next `refresh`.
+        """
+        if len(totals) < MANY or totals is not self._totals:
+            return highest(totals)
         if self._blocks is None:
             self._blocks = Blocks(self._totals)
         return self._blocks.ties()

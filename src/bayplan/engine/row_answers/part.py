@@ -256,22 +256,33 @@ class PartAnswers:
         self, pod: Pod, nodes: LiveNodeTable, rows: Iterable[int], undecided: BoolArray
     ) -> None:
         """Only Pods of ``rows`` changed; take the answers of any rows with the same loads."""
-        loads: dict[int, Load] = {}
+        unknown: dict[int, Load] = {}
         for row in rows:
             if self._static[row] and undecided[row]:
-                loads[row] = nodes.load(row)
+                load = nodes.load(row)
+                answer = self._of_load.get(load)
+                if answer is None:
+                    unknown[row] = load
+                else:
+                    self._take(pod, nodes, row, answer, undecided)
             elif self._asked is not None:
                 self._asked[row] = undecided[row]
-        answers = self._answers_by_load(pod, nodes, loads)
-        for row, load in loads.items():
-            answer = answers[load]
-            fits_there = answer != _DOES_NOT_FIT
-            if fits_there and not self.fits[row] and self.kept.stages:
-                self._update(pod, nodes, np.array([row]), undecided, static=True)
-                continue
-            self.fits[row] = fits_there
-            if self.scores is not None:
-                self.scores[row] = answer
+        if unknown:
+            answers = self._ask_by_load(pod, nodes, unknown)
+            for row, load in unknown.items():
+                self._take(pod, nodes, row, answers[load], undecided)
+
+    def _take(
+        self, pod: Pod, nodes: LiveNodeTable, row: int, answer: int, undecided: BoolArray
+    ) -> None:
+        """``answer`` is that of ``row``; see `_of_load`."""
+        fits = answer != _DOES_NOT_FIT
+        if fits and not self.fits[row] and self.kept.stages:
+            self._update(pod, nodes, np.array([row]), undecided, static=True)
+            return
+        self.fits[row] = fits
+        if self.scores is not None:
+            self.scores[row] = answer
 
     def _ask_singly(self, pod: Pod, nodes: LiveNodeTable, row: int) -> None:
         """Only Pods of ``row`` changed."""
@@ -292,13 +303,11 @@ class PartAnswers:
         for score in self._kept_on_pods:
             self.kept.write_one(score, row, score.raw_score(state, pod, node), len(nodes))
 
-    def _answers_by_load(
+    def _ask_by_load(
         self, pod: Pod, nodes: LiveNodeTable, loads: Mapping[int, Load]
     ) -> Mapping[Load, int]:
-        """See `_of_load`. Plugins are asked about new ones; ``loads`` are by row."""
-        new = {load: row for row, load in loads.items() if load not in self._of_load}
-        if not new:
-            return self._of_load
+        """Ask the plugins about ``loads``, by row, and remember what they say in `_of_load`."""
+        new = {load: row for row, load in loads.items()}
         fits, summed = self._ask_on_pods(
             pod, nodes.take(np.array(list(new.values()))), np.ones(len(new), np.bool_)
         )
@@ -307,10 +316,10 @@ class PartAnswers:
             load: score if fits_there else _DOES_NOT_FIT
             for load, score, fits_there in zip(new, scores, fits.tolist(), strict=True)
         }
-        answers = self._of_load | of_new
         if not self.failed:
+            answers = self._of_load | of_new
             self._of_load = answers if len(answers) <= MAX_LOADS else of_new
-        return answers
+        return of_new
 
     def _update(
         self,
