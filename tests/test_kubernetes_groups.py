@@ -381,6 +381,18 @@ def test_a_group_that_never_preempts_says_so() -> None:
     assert conditions(cluster)[-1][3].endswith(text)
 
 
+def test_a_nominated_pod_of_a_gang_counts_once_while_victims_are_put_back() -> None:
+    """Counted twice, g-0 would leave no room for `stays`."""
+    cluster = workload_cluster()
+    stays = make_pod("stays").req(cpu="6").node("n0").start_time("2026-01-01T00:00:00Z")
+    goes = make_pod("goes").req(cpu="1").node("n0").start_time("2026-01-02T00:00:00Z")
+    first, second = (pod.priority(9) for pod in gang_members("g", 2, cpu="13"))
+    cluster.add(*nodes(1, cpu="32"), stays, goes, gang("g", 2, priority=9))
+    cluster.add(first.nominated("n0"), second)
+    cluster.run()
+    assert cluster.writer.deleted == ["goes"]
+
+
 def test_a_group_that_is_one_unit_is_evicted_as_a_whole_or_not_at_all() -> None:
     cluster = workload_cluster()
     cluster.add(*nodes(2, cpu="2"), gang("low", 2, disruptionMode={"all": {}}))
