@@ -113,7 +113,7 @@ bench-page: build-controlplane ## the workloads of docs/performance.md in MINUTE
 bench-core: $(READY) ## decisions with no API server, and how their cost grows; WORKLOAD=a,b|all NODES= PLACED= PROFILE=1; BASE=revision: in turns with that code
 	$(BIN)/python -m bench.core
 
-bench-packing: $(READY) ## GPUs given out before Pods no longer fit, by policy; TRACE=folder SEEDS=3 POLICIES=a,b LISTS= KINDS= KNOWN=1 COMPACT=1 WAITING=0.95
+bench-packing: $(READY) ## GPUs given out before Pods no longer fit, by policy; TRACE=folder SEEDS=3 POLICIES=a,b LISTS= KINDS= AHEAD=100 LARGEST=1 COMPACT=1 WAITING=0.95
 	$(BIN)/python -m bench.packing
 
 bench-million: $(READY) ## a million Pods on a million nodes on one core; NODES= PODS= ONLY=basic,mixed,labels,spread,affinity,sizes,preemption

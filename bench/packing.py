@@ -16,6 +16,9 @@ so nobody profits from an order of names. Printed are means over the seeds:
 GPUs are devices of ResourceSlices of which claims take thousandths (``shares``), or the extended
 resource nvidia.com/gpu, of which every Pod takes whole ones (``whole``).
 
+`--ahead N` has so many Pods wait in the queue at once, in place of one: what is typical is learnt
+from these, too. With `--largest` those that ask for the most GPUs are decided about first.
+
 `--waiting LOAD` has Pods end: they arrive at a steady rate at which they ask for that part of all
 GPUs, and run as long as in the trace, but at most a day. Printed is how long they wait for a node.
 `--compact` takes nodes away, in random order, and prints how many may go until 1 % of the trace's
@@ -58,6 +61,7 @@ from bench.objects import Item, Objects, collection
 from bench.packing_trace import (
     WHOLE,
     Trace,
+    TraceError,
     TraceNode,
     TracePod,
     arrivals,
@@ -389,21 +393,19 @@ def shuffled(nodes: Sequence[TraceNode], seed: int) -> list[TraceNode]:
 
 
 def pack(
-    trace: Trace, pods: Sequence[TracePod], policy: str, seed: int, *, shares: bool, known: bool
+    trace: Trace, pods: Sequence[TracePod], policy: str, seed: int, *, shares: bool, window: Window
 ) -> Run:
-    """One run; ``known``: all Pods are in the queue from the start."""
+    """One run."""
     random.seed(seed)
     world = PackingWorld(shuffled(trace.nodes, seed), pods, policy, shares=shares)
-    coming = list(arrivals(pods, trace.capacity, seed))
-    if known:
-        world.arrive(coming)
+    coming = window.ordered(list(arrivals(pods, trace.capacity, seed)))
     run = Run()
     asked = given = 0
     cpu = 0.0
     with quiet_collector():
-        for next_pod in coming:
-            if not known:
-                world.arrive([next_pod])
+        for number in range(len(coming)):
+            if number % window.pods == 0:
+                world.arrive(coming[number : number + window.pods])
             started = process_time()
             decided = world.decide()
             cpu += process_time() - started
@@ -418,6 +420,24 @@ def pack(
     run.stranded = world.ledger.stranded(pods)
     run.micros = cpu / len(coming) * 1e6
     return run
+
+
+@dataclass(frozen=True)
+class Window:
+    """How many Pods are in the queue at once, and whether those with the most GPUs come first.
+
+    When all of them have been tried, as many more come.
+    """
+
+    pods: int = 1
+    largest_first: bool = False
+
+    def ordered(self, pods: list[TracePod]) -> list[TracePod]:
+        """The order of decisions."""
+        if not self.largest_first:
+            return pods
+        windows = (pods[first : first + self.pods] for first in range(0, len(pods), self.pods))
+        return [pod for some in windows for pod in sorted(some, key=lambda p: (-p.demand, -p.cpu))]
 
 
 def compact(
@@ -467,7 +487,9 @@ def wait(
     They are so many that each GPU is given out several times.
     """
     random.seed(seed)
-    nodes = shuffled(trace.nodes, seed)[: max(1, len(trace.nodes) // 10)]
+    order = shuffled(trace.nodes, seed)
+    first = next(number for number, node in enumerate(order, 1) if node.gpus)
+    nodes = order[: max(first, len(order) // 10)]
     coming = [replace(pod, seconds=min(pod.seconds, LONGEST)) for pod in pods]
     random.Random(seed).shuffle(coming)
     work = sum(pod.demand * pod.seconds for pod in coming)
@@ -513,62 +535,78 @@ def main(
     load: Annotated[
         float, typer.Option("--waiting", envvar="WAITING", help="Pods end, at this load.")
     ] = 0.0,
+    ahead: Annotated[
+        int, typer.Option(envvar="AHEAD", min=1, help="So many Pods are in the queue at once.")
+    ] = 1,
     *,
-    known: Annotated[
-        bool, typer.Option(envvar="KNOWN", help="All Pods are in the queue from the start.")
+    largest: Annotated[
+        bool, typer.Option(envvar="LARGEST", help="Of the Pods that wait the largest first.")
     ] = False,
     fewer: Annotated[
         bool, typer.Option("--compact", envvar="COMPACT", help="How many nodes may go?")
     ] = False,
 ) -> None:
     """Print the tables."""
-    data = read(trace) if trace else synthetic(FIRST_SEED)
+    try:
+        data = read(trace) if trace else synthetic(FIRST_SEED)
+    except TraceError as error:
+        raise typer.BadParameter(str(error)) from None
+    if unknown := [name for name in filter(None, lists.split(",")) if name not in data.pods]:
+        raise typer.BadParameter(f"no list {unknown[0]}; there are {', '.join(data.pods)}")
     numbers = range(FIRST_SEED, FIRST_SEED + seeds)
     for name in lists.split(",") if lists else data.pods:
         for kind in kinds.split(","):
             shares = kind == "shares"
             pods = data.pods[name] if shares else whole(data.pods[name])
             rows: list[list[str]] = []
+            sizes = sizes_of(pods)
             for policy in policies.split(","):
                 if fewer:
                     gone = [compact(data, pods, policy, n, shares=shares) for n in numbers]
                     rows.append([policy, *(f"{each:.1f}" for each in gone)])
                 elif load:
                     some = [wait(data, pods, policy, n, shares=shares, load=load) for n in numbers]
-                    rows.append([policy, *_waited(some)])
+                    rows.append([policy, *_waited(some, sizes)])
                 else:
+                    window = Window(ahead, largest)
                     runs = [
-                        pack(data, pods, policy, n, shares=shares, known=known) for n in numbers
+                        pack(data, pods, policy, n, shares=shares, window=window) for n in numbers
                     ]
-                    rows.append([policy, *_packed(runs)])
+                    rows.append([policy, *_packed(runs, sizes)])
             gone_by_seed = [f"% gone, {n}" for n in numbers]
-            head = gone_by_seed if fewer else WAITED if load else PACKED
+            packed = ["at 100 %", "at 130 %", "stranded", *sizes, "us a Pod"]
+            waited = ["mean s", "95th s", f"mean s of {sizes[-1]}", "waited > 60 s, %"]
+            head = gone_by_seed if fewer else waited if load else packed
             _print(f"{name}, {kind}", head, rows)
 
 
 FIRST_SEED = 42
-SIZES = ("cpu", "shared", "1 GPU", "2 GPU", "4 GPU", "8 GPU")
 
 
-PACKED = ["at 100 %", "at 130 %", "stranded", *SIZES, "us a Pod"]
-WAITED = ["mean s", "95th s", "mean s of 8 GPU", "waited > 60 s, %"]
+def sizes_of(pods: Iterable[TracePod]) -> list[str]:
+    """The classes that failed Pods are counted by, the smallest first."""
+    largest: dict[str, int] = {}
+    for pod in pods:
+        part = pod.part if pod.gpus and pod.part < WHOLE else WHOLE * pod.gpus
+        largest[pod.size] = max(largest.get(pod.size, 0), part)
+    return sorted(largest, key=lambda size: largest[size])
 
 
-def _packed(runs: Sequence[Run]) -> list[str]:
+def _packed(runs: Sequence[Run], sizes: Iterable[str]) -> list[str]:
     def mean(values: Iterable[float]) -> float:
         return statistics.fmean(values)
 
     return [
         *(f"{mean(run.given[i] for run in runs):.2f}" for i in (0, 1)),
         f"{mean(run.stranded for run in runs):.2f}",
-        *(f"{mean(run.left_out[size] for run in runs):.0f}" for size in SIZES),
+        *(f"{mean(run.left_out[size] for run in runs):.0f}" for size in sizes),
         f"{mean(run.micros for run in runs):.0f}",
     ]
 
 
-def _waited(runs: Sequence[Waits]) -> list[str]:
-    every = sorted(wait for run in runs for wait in run.of(*SIZES))
-    large = [wait for run in runs for wait in run.of(SIZES[-1])]
+def _waited(runs: Sequence[Waits], sizes: Sequence[str]) -> list[str]:
+    every = sorted(wait for run in runs for wait in run.of(*sizes))
+    large = [wait for run in runs for wait in run.of(sizes[-1])]
     return [
         f"{statistics.fmean(every):.0f}",
         f"{every[len(every) * 95 // 100]:.0f}",

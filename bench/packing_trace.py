@@ -2,7 +2,9 @@
 
 A folder has one list of nodes (``*node_list*.csv``: sn, cpu_milli, memory_mib, gpu, model) and one
 or more lists of Pods (``*pod_list_NAME.csv``: name, cpu_milli, memory_mib, num_gpu, gpu_milli of
-each GPU, gpu_spec, creation_time, deletion_time, scheduled_time in seconds). openb is the trace of
+each GPU; and if there are any gpu_spec, creation_time, deletion_time, scheduled_time in seconds).
+Other columns are not read. Nodes may have any number of GPUs, also none, of any model. Fractions of
+a thousandth are rounded: up for what Pods ask for, down for what nodes have. openb is the trace of
 "Beware of Fragmentation" (USENIX ATC'23), in its simulator's repository.
 
 `synthetic` makes a trace with the same marginals: as many nodes of each kind and Pods of each size
@@ -12,11 +14,12 @@ each GPU, gpu_spec, creation_time, deletion_time, scheduled_time in seconds). op
 from __future__ import annotations
 
 import csv
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 T = TypeVar("T")
 
@@ -76,42 +79,131 @@ class Trace:
         return WHOLE * sum(node.gpus for node in self.nodes)
 
 
+class TraceError(ValueError):
+    """What a trace says is no trace; names file, line and column."""
+
+
 def read(folder: Path) -> Trace:
     """The trace in ``folder``.
 
     Raises:
-        ValueError: a list is missing, or a row is none; names the file and the row.
+        TraceError: a list or a column is missing, or a value cannot be.
     """
     nodes, pods = sorted(folder.glob("*node_list*.csv")), sorted(folder.glob("*pod_list_*.csv"))
     if len(nodes) != 1 or not pods:
-        raise ValueError(f"{folder}: needs one *node_list*.csv and at least one *pod_list_*.csv")
-    lists = {path.stem.partition("pod_list_")[2]: list(_rows(path, _pod)) for path in pods}
-    return Trace(list(_rows(nodes[0], _node)), lists)
+        raise TraceError(f"{folder}: needs one *node_list*.csv and at least one *pod_list_*.csv")
+    trace = Trace(
+        _rows(nodes[0], "sn", _NODE_COLUMNS, _node),
+        {
+            path.stem.partition("pod_list_")[2]: _rows(path, "name", _POD_COLUMNS, _pod)
+            for path in pods
+        },
+    )
+    if not trace.capacity:
+        raise TraceError(f"{nodes[0]}, column gpu: no node has a GPU")
+    for path, listed in zip(pods, trace.pods.values(), strict=True):
+        if not any(pod.gpus for pod in listed):
+            raise TraceError(f"{path}, column num_gpu: no Pod asks for a GPU")
+    return trace
 
 
-def _rows(path: Path, make: Callable[[dict[str, str]], T]) -> Iterator[T]:
-    with path.open(newline="") as file:
-        for number, row in enumerate(csv.DictReader(file), 2):
-            try:
-                yield make(row)
-            except (KeyError, ValueError) as error:
-                raise ValueError(f"{path}, line {number}: {error!r}") from None
+_NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+_POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 
 
-def _node(row: dict[str, str]) -> TraceNode:
-    cpu, memory, gpus = (int(row[key]) for key in ("cpu_milli", "memory_mib", "gpu"))
-    return TraceNode(row["sn"], cpu, memory, gpus, row["model"])
+class _Row:
+    """One line of a list."""
+
+    def __init__(self, where: str, values: dict[str, str | None]) -> None:
+        self._where, self._values = where, values
+
+    def text(self, column: str) -> str:
+        """What a column says; "" for nothing."""
+        return (self._values.get(column) or "").strip()
+
+    def name(self, column: str) -> str:
+        """The same, and not nothing."""
+        return self.text(column) or self._refuse(column, "there is no name")
+
+    def number(self, column: str, absent: float | None = None) -> float:
+        """A number of at least 0; ``absent`` where there is none, which else is an error."""
+        text = self.text(column)
+        if not text and absent is not None:
+            return absent
+        try:
+            number = float(text)
+        except ValueError:
+            self._refuse(column, f'"{text}" is no number')
+        if not 0 <= number < math.inf:
+            self._refuse(column, f"{text} is not a number of at least 0")
+        return number
+
+    def count(self, column: str) -> int:
+        """A whole number."""
+        number = self.number(column)
+        if number != int(number):
+            self._refuse(column, f"{self.text(column)} is not whole")
+        return int(number)
+
+    def part(self, column: str) -> int:
+        """Thousandths of a GPU, more than 0; a fraction of one counts as one."""
+        part = math.ceil(self.number(column))
+        if not 0 < part <= WHOLE:
+            self._refuse(column, f"{self.text(column)} is not in 1 to {WHOLE}")
+        return part
+
+    def _refuse(self, column: str, why: str) -> NoReturn:
+        raise TraceError(f"{self._where}, column {column}: {why}")
 
 
-def _pod(row: dict[str, str]) -> TracePod:
-    cpu, memory, gpus = (int(row[key]) for key in ("cpu_milli", "memory_mib", "num_gpu"))
-    part = int(row["gpu_milli"] or 0) if gpus else 0
-    if gpus < 0 or not 0 <= part <= WHOLE or (gpus and not part):
-        raise ValueError(f"num_gpu {gpus} with gpu_milli {part}")
-    models = tuple(filter(None, (row.get("gpu_spec") or "").split("|"))) if gpus else ()
-    began = row.get("scheduled_time") or row.get("creation_time") or 0
-    seconds = max(float(row.get("deletion_time") or began) - float(began), 1.0)
-    return TracePod(row["name"], cpu, memory, gpus, part, models, seconds)
+def _rows(path: Path, name: str, columns: Sequence[str], make: Callable[[_Row], T]) -> list[T]:
+    """What a list has, a line each; the values of the column ``name`` are unique."""
+    made: list[T] = []
+    seen: dict[str, int] = {}
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        lines = csv.DictReader(file)
+        there = lines.fieldnames or ()
+        if missing := [column for column in columns if column not in there]:
+            raise TraceError(f"{path}, line 1: there is no column {missing[0]}")
+        try:
+            for values in lines:
+                where = f"{path}, line {lines.line_num}"
+                if None in values:
+                    raise TraceError(f"{where}: there are more values than columns")
+                row = _Row(where, values)
+                if (first := seen.setdefault(row.name(name), lines.line_num)) != lines.line_num:
+                    text = f"{row.name(name)} is in line {first} as well"
+                    raise TraceError(f"{where}, column {name}: {text}")
+                made.append(make(row))
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise TraceError(f"{path}, line {lines.line_num + 1}: {error}") from None
+    if not made:
+        raise TraceError(f"{path}: there is nothing in it")
+    return made
+
+
+def _node(row: _Row) -> TraceNode:
+    return TraceNode(
+        row.name("sn"),
+        int(row.number("cpu_milli")),
+        int(row.number("memory_mib")),
+        row.count("gpu"),
+        row.text("model"),
+    )
+
+
+def _pod(row: _Row) -> TracePod:
+    gpus = row.count("num_gpu")
+    began = row.number("scheduled_time", row.number("creation_time", 0.0))
+    return TracePod(
+        row.name("name"),
+        math.ceil(row.number("cpu_milli")),
+        math.ceil(row.number("memory_mib")),
+        gpus,
+        row.part("gpu_milli") if gpus else 0,
+        tuple(filter(None, row.text("gpu_spec").split("|"))) if gpus else (),
+        max(row.number("deletion_time", began) - began, 1.0),
+    )
 
 
 def synthetic(seed: int) -> Trace:
