@@ -35,7 +35,9 @@ def main(
 ) -> None:
     """Time the answers about Pods of three kinds, and about all that wait."""
     cluster = Cluster()
-    cluster.add(*(make_node(f"n{i}").capacity(cpu="32", memory="64Gi") for i in range(nodes)))
+    cluster.add(
+        *(make_node(f"n{i}").capacity(cpu="32", memory="64Gi", pods=110) for i in range(nodes))
+    )
     cluster.add(
         *(
             make_pod(f"placed-{i}").req(cpu="100m", memory="128Mi").node(f"n{i % nodes}")

@@ -83,6 +83,8 @@ class Scheduler:
         active: whether Pods may be scheduled now (this process leads).
         stopping: whether it takes no new Pod any more; see `stop`.
         pulse: what it does right now.
+        generation: another number after each attempt and each message that may change something;
+            any thread may read it.
     """
 
     def __init__(
@@ -126,6 +128,7 @@ class Scheduler:
         self.active = False
         self.stopping = False
         self.pulse = Pulse()
+        self.generation = 0
         self._end_by = float("inf")
         self._next_timers = 0.0
         self._next_chores = 0.0
@@ -139,6 +142,7 @@ class Scheduler:
         Binding cycles go on with the plugins that they began with; these are closed after that.
         """
         self._retired.append(self.profiles)
+        self.generation += 1
         self.profiles = profiles
         self._world.adopt(profiles)
         self._close_retired()
@@ -236,6 +240,8 @@ class Scheduler:
                     self._effects.carry_out(framework, chore())
 
     def _apply(self, message: Message) -> None:
+        if not isinstance(message, Command | WakeUp):
+            self.generation += 1
         match message:
             case BindingEnded():
                 self._binding_ended(*self._in_flight.pop(message.pod.uid), message.status)
@@ -263,6 +269,7 @@ class Scheduler:
     def schedule_one(self, queued: QueuedPod) -> None:
         """One attempt to place one Pod, or one group of Pods."""
         started = time.perf_counter()
+        self.generation += 1
         pod = queued.pod
         self.pulse.step(pod)
         framework = self.profiles.frameworks[pod.spec.scheduler_name]

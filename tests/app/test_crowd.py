@@ -20,7 +20,6 @@ import pytest
 from tests.core_harness import Cluster
 from tests.waiting import SOON, eventually
 
-from bayplan.app import questions
 from bayplan.app.pages import answer_pages, probes
 from bayplan.app.questions import Question, Questions
 from bayplan.server import connections
@@ -43,7 +42,8 @@ class World:
         self.cluster.add(*(make_node(f"n{i}").capacity(cpu="64", pods=500) for i in range(3)))
         self.cluster.add(make_pod("big").req(cpu="99"))
         self.cluster.run()
-        core, asking = self.cluster.core, Questions(self.cluster.inbox)
+        core = self.cluster.core
+        asking = Questions(self.cluster.inbox, share=100.0)  # what is asked is answered, too
         pages = {**probes(list, list, bytes), **answer_pages(core, asking, str)}
         self.port = Port("127.0.0.1", 0, pages)
         self._others = set(_of_requests())  # of servers that other tests have left behind
@@ -122,7 +122,6 @@ def fuzzed(chosen: random.Random) -> bytes:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(connections, "REQUEST_SECONDS", 1.0)
-    monkeypatch.setattr(questions, "SHARE", 100.0)  # what is asked is answered, too
     made = World()
     yield made
     made.port.stop()

@@ -78,7 +78,7 @@ def test_a_probe_says_ok_or_all_that_is_wrong(
 
 def test_metrics_are_in_the_prometheus_format() -> None:
     page = probes(list, list, lambda: b"up 1\n")["/metrics"]
-    assert page.answer(PageRequest("GET", "/metrics", {}, b"")) == (
+    assert page.answer(PageRequest("GET", "/metrics", {}, b"")) == Answer(
         200,
         b"up 1\n",
         "text/plain; version=0.0.4; charset=utf-8",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -67,3 +68,36 @@ def test_a_question_that_nobody_waits_for_any_more_is_not_answered(
         assert isinstance(message, Question)
         message.run()
     assert answered == []
+
+
+@pytest.mark.parametrize(("share", "wait"), [(0.05, 20.0), (0.5, 2.0)])
+def test_the_share_says_how_soon_what_was_spent_is_earned_again(share: float, wait: float) -> None:
+    now = [0.0]
+    asking = Questions(Inbox(), lambda: now[0], share)
+    asking.charge(questions.SAVED_SECONDS + 1.0)
+    with pytest.raises(BusyError) as refused:
+        asking.check()
+    assert refused.value.seconds == pytest.approx(wait)
+    now[0] = wait
+    asking.check()
+
+
+def test_without_a_share_nothing_is_answered() -> None:
+    with pytest.raises(BusyError, match="--questions-share is 0"):
+        Questions(Inbox(), share=0.0).ask(lambda: None)
+
+
+def test_a_thread_that_does_not_run_meanwhile_spends_nothing() -> None:
+    """Others that hold the interpreter are not paid for by whoever asks."""
+    spent: list[float] = []
+    other = threading.Thread(target=lambda: sum(range(3_000_000)))
+
+    def waits() -> None:
+        other.start()
+        other.join()
+
+    Question(waits, spent.append).run()
+    began = time.thread_time()
+    Question(lambda: sum(range(300_000)), spent.append).run()
+    assert spent[1] <= time.thread_time() - began
+    assert spent[0] < spent[1] * 10

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.scripted import scripted
 
 from bayplan.app.exposition import expose_blind_pods
+from bayplan.explain.autoscaler import NodePools
 from bayplan.explain.why import Why
 from bayplan.framework import Status
 from bayplan.telemetry.metrics import Metrics
@@ -107,3 +110,38 @@ def test_pods_of_daemon_sets_are_on_a_new_node_too() -> None:
     cluster.add(make_pod("p").req(cpu="3"))
     cluster.run()
     assert cause(cluster, "p")["cause"] == 5
+
+
+NODE_NAMES = st.sampled_from(["n1", "n2", "n3", "n4"])
+NODE_STEPS = st.lists(
+    st.tuples(NODE_NAMES, st.sampled_from(["a", "b", ""]), st.integers(1, 2), st.booleans()),
+    max_size=15,
+)
+
+
+@given(NODE_STEPS)
+def test_pools_are_those_of_a_look_at_all_nodes(
+    steps: list[tuple[str, str, int, bool]],
+) -> None:
+    """Nodes come, change and go: who is alike stays known."""
+    cluster = Cluster()
+    kept = cluster.nodes.ensure_column(NodePools)
+    for name, zone, cpu, is_there in steps:
+        node = make_node(name).capacity(cpu=str(cpu), pods=10).label("kubernetes.io/hostname", name)
+        if zone:
+            node = node.label("zone", zone)
+        if is_there:
+            cluster.add(node)
+        elif cluster.nodes.row(name) is not None:
+            cluster.remove(node)
+    fresh = NodePools()
+    fresh.grow(len(cluster.nodes))
+    for info in cluster.nodes:
+        fresh.set_node(info.row, info.node, None)
+    there = cluster.nodes.exists
+    assert kept.values[there].tolist() == fresh.values[there].tolist()
+    alike = {
+        (info.node.labels.get("zone"), info.node.status.allocatable["cpu"])
+        for info in cluster.nodes
+    }
+    assert len(set(kept.values[there].tolist())) == len(alike)

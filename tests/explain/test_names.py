@@ -96,7 +96,9 @@ def test_no_answer_to_a_namespace_user_has_a_foreign_name(
     parts = core.world, core.profiles, core.placers, [(POD, shown(planned))]
     answers.append(planning.plan(*parts, names=False))
     answers.append(status.waiting(core.world, core.records, 0.0, "mine"))
-    answers.append(status.in_flight(core.world, core.scheduler.in_flight))
+    answers.append(status.in_flight(core.world, core.scheduler.in_flight, 0.0, "mine"))
+    waiting = planning.plan_waiting(*parts[:3], names=False, only="mine")
+    answers.append(waiting)
     for answer in answers:
         data = msgspec.json.encode(answer).decode()
         assert not [name for name in FOREIGN if name in data], data

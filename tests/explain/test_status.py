@@ -101,12 +101,18 @@ def test_what_is_in_flight_is_counted() -> None:
     cluster.writer.on_deleted = None  # the victim takes its time
     cluster.add(make_pod("high").req(cpu="4").priority(9), make_pod("small"))
     cluster.run()
-    seen = status.in_flight(cluster.core.world, cluster.core.scheduler.in_flight)
-    assert seen == {
+    world, bindings = cluster.core.world, cluster.core.scheduler.in_flight
+    (running,) = world.evictions.running()
+    assert running.since is not None
+    now = running.since.timestamp() + 75
+    assert status.in_flight(world, bindings, now) == {
         "bindings": 1,
         "permit": {"Hold": 1},
         "preBind": 0,
         "groups": 0,
+        "plans": [],
         "evictions": 1,
         "leaving": 1,
+        "leavingFor": [{"for": "default/high", "pods": 1, "seconds": 75}],
     }
+    assert status.in_flight(world, bindings, now, "other")["leavingFor"] == []

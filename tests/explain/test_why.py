@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from tests.core_harness import Cluster
@@ -63,14 +64,17 @@ def test_whoever_may_not_see_nodes_gets_no_name_of_them_nor_of_foreign_pods() ->
     cluster.add(make_pod("high").req(cpu="4").priority(9))
     cluster.run()
     seen = ask(cluster, "high")
+    since = seen["nominated"].pop("leavingSince")
+    assert datetime.fromisoformat(since) <= datetime.now(UTC)
     assert seen["nominated"] == {"node": "n1", "leaving": 1, "leavingPods": ["other/secret"]}
+    assert seen["sentence"] == f"default/high waits for 1 Pods to leave on n1, since {since}."
     assert "other/secret" in str(seen)
     assert "on node n1, preempting 1 victims" in seen["last"]["message"]
     hidden = ask(cluster, "high", names=False)
     assert "on node NODE, preempting 1 victims" in hidden["last"]["message"]
-    assert hidden["nominated"] == {"leaving": 1, "leavingPods": []}
+    assert hidden["nominated"] == {"leaving": 1, "leavingPods": [], "leavingSince": since}
     assert not any(name in str(hidden) for name in ("n1", "n2", "secret", "other"))
-    assert hidden["sentence"] == "default/high waits for 1 Pods to leave."
+    assert hidden["sentence"] == f"default/high waits for 1 Pods to leave, since {since}."
 
 
 def test_asking_changes_nothing_and_a_pod_that_fits_now_is_told_so() -> None:

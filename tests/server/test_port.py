@@ -34,6 +34,7 @@ PAGES: Pages = {
     "/healthz": Page(lambda _: Answer(200, b"ok")),
     "/echo": Page(echo, ("GET", "PUT")),
     "/broken": Page(broken),
+    "/busy": Page(lambda _: Answer(429, b"busy", retry_after=7)),
 }
 
 
@@ -120,6 +121,16 @@ def test_what_is_no_request_is_told_so_in_plain_text(
     assert answer.startswith(status)
     assert b"Content-Type: text/plain" in answer
     assert answer.endswith(said)
+
+
+def test_who_is_to_come_again_is_told_when(plain: Client) -> None:
+    def told(path: str) -> bytes:
+        with socket.create_connection(("127.0.0.1", plain.port), timeout=60) as connection:
+            connection.sendall(b"GET %b HTTP/1.1\r\n\r\n" % path.encode())
+            return b"".join(iter(lambda: connection.recv(4096), b""))
+
+    assert b"\r\nRetry-After: 7\r\n" in told("/busy")
+    assert b"Retry-After" not in told("/echo")
 
 
 def test_a_request_that_is_too_long_is_refused_before_it_is_read(plain: Client) -> None:

@@ -8,6 +8,7 @@ resource, as every aggregated API does, and then the scheduler, which asks what 
 from __future__ import annotations
 
 import gzip
+import math
 import signal
 import threading
 from typing import Any
@@ -90,7 +91,8 @@ class Api:
                 name = page.partition("?")[0]
                 return status(503, f"the scheduler is older than this API: it has no page {name}")
             if error.status in _REASONS:
-                return status(error.status, str(error))
+                seconds = math.ceil(error.retry_after or 0)
+                return status(error.status, str(error))._replace(retry_after=seconds)
             return status(503, f"the scheduler cannot be asked: {error}")
         return Answer(200, answer, JSON)
 

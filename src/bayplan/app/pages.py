@@ -25,9 +25,10 @@ nodes (without POST: nodes and all Pods).
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
 from typing import Any
@@ -38,6 +39,7 @@ import structlog
 from bayplan.support import logs
 from bayplan.app.assembly import Core
 from bayplan.app.debugger import Debugger
+from bayplan.app.kept_answers import KeptAnswers
 from bayplan.app.questions import BusyError, Questions
 from bayplan.app.status import Status
 from bayplan.config import EffectiveConfig, config_document
@@ -193,19 +195,33 @@ def _scope(request: PageRequest) -> str | Answer:
 def answer_pages(core: Core, questions: Questions, leader: Callable[[], str]) -> Pages:
     """The pages that the scheduling thread answers; ``leader`` names who leads, "" for nobody."""
     answers = _Answers(core, questions, leader)
+
+    def page(answer: Callable[[PageRequest], Answer], *methods: str) -> Page:
+        def answered(request: PageRequest) -> Answer:
+            try:
+                return answer(request)
+            except BusyError as error:
+                return Answer(429, f"{error}\n".encode(), retry_after=math.ceil(error.seconds))
+
+        return Page(answered, methods or ("GET",), asks=True)
+
     return {
-        "/why": Page(answers.why, asks=True),
-        "/plan": Page(answers.plan, ("GET", "POST"), asks=True),
-        "/bays": Page(answers.bays, asks=True),
-        "/queues": Page(answers.queues, asks=True),
+        "/why": page(answers.why),
+        "/plan": page(answers.plan, "GET", "POST"),
+        "/bays": page(answers.bays),
+        "/queues": page(answers.queues),
     }
 
 
 class _Answers:
-    """What they need is loaded when somebody asks."""
+    """All may raise BusyError; what they need is loaded when somebody asks.
+
+    Whoever is refused for that is refused before the API server is asked what they may see.
+    """
 
     def __init__(self, core: Core, questions: Questions, leader: Callable[[], str]) -> None:
         self._core, self._questions, self._leader = core, questions, leader
+        self._kept = KeptAnswers(lambda: core.scheduler.generation)
 
     def why(self, request: PageRequest) -> Answer:
         from bayplan.explain.why import Why  # noqa: PLC0415
@@ -214,13 +230,16 @@ class _Answers:
         namespace, pod, group = (query.get(what, "") for what in ("namespace", "pod", "group"))
         if not namespace or bool(pod) == bool(group):
             return text(400, "namespace, and pod or group, are needed")
+        whole = query.get("verdict", "") == "whole"
+        question = namespace, pod, group
+        if whole or not any(self._kept.get((*question, names)) for names in (True, False)):
+            self._questions.check()
         # Whoever asks about a group learns of its Pods.
         wanted = Attributes("get" if pod else "list", "pods", namespace, pod)
         if not request.may(wanted):
             what = f"{wanted.verb} pods{pod and '/'}{pod} in the namespace {namespace}"
             return text(403, f"forbidden: may not {what}")
         core, names = self._core, request.may(Attributes("list", "nodes"))
-        whole = query.get("verdict", "") == "whole"
         if whole and not names:
             return text(403, "forbidden: may not list nodes; why answers without their names")
 
@@ -229,7 +248,7 @@ class _Answers:
             who = Why(*parts, names=names, whole=whole)
             return who.of_pod(namespace, pod) if pod else who.of_group(namespace, group)
 
-        answer = self._asked(answered, names=names)
+        answer = self._asked(answered, names=names, keep=None if whole else (*question, names))
         if answer is not None:
             return answer
         if group:
@@ -239,6 +258,7 @@ class _Answers:
     def plan(self, request: PageRequest) -> Answer:
         from bayplan.explain import plan as planning  # noqa: PLC0415
 
+        self._questions.check()
         core = self._core
         if request.method == "GET":
             only = _scope(request)
@@ -264,23 +284,22 @@ class _Answers:
     def bays(self, request: PageRequest) -> Answer:
         from bayplan.view.columns import Bays, take  # noqa: PLC0415
 
+        self._questions.check()
         namespace, core = _scope(request), self._core
         if isinstance(namespace, Answer):
             return namespace
-        try:
-            taken = self._questions.ask(lambda: take(core.world, core.profiles, namespace))
-        except BusyError as error:
-            return text(429, str(error))
-        began = time.perf_counter()
+        taken = self._questions.ask(lambda: take(core.world, core.profiles, namespace))
+        began = time.thread_time()
         bays = Bays(named=not namespace)
         bays.update(taken)
         body = msgspec.json.encode(bays.document())
-        self._questions.charge(time.perf_counter() - began)
+        self._questions.charge(time.thread_time() - began)
         return Answer(200, body, JSON)
 
     def queues(self, request: PageRequest) -> Answer:
         from bayplan.explain.queues import answer  # noqa: PLC0415
 
+        self._questions.check()
         namespace, world = _scope(request), self._core.world
         if isinstance(namespace, Answer):
             return namespace
@@ -289,15 +308,28 @@ class _Answers:
         return asked
 
     def _asked(
-        self, question: Callable[[], dict[str, Any] | None], *, names: bool
+        self,
+        question: Callable[[], dict[str, Any] | None],
+        *,
+        names: bool,
+        keep: Hashable = None,
     ) -> Answer | None:
-        """What the scheduling thread says; None where it has nothing to say."""
-        try:
-            answer = self._questions.ask(question)
-        except BusyError as error:
-            return text(429, str(error))
+        """What the scheduling thread says, or has said; None where it has nothing to say.
+
+        Args:
+            question: asked on that thread.
+            names: whether the leader may be named.
+            keep: equal for questions that have the same answer; None for none.
+        """
+        if keep is not None and (body := self._kept.get(keep)) is not None:
+            return Answer(200, body, JSON)
+        scheduler = self._core.scheduler
+        answer, generation = self._questions.ask(lambda: (question(), scheduler.generation))
         if answer is None:
             return None
-        if not self._core.scheduler.active:
+        if not scheduler.active:
             answer |= {"leads": False} | ({"leader": self._leader()} if names else {})
-        return Answer(200, msgspec.json.encode(answer), JSON)
+        body = msgspec.json.encode(answer)
+        if keep is not None:
+            self._kept.put(keep, generation, body)
+        return Answer(200, body, JSON)

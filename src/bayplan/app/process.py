@@ -26,7 +26,7 @@ from bayplan.app.debugger import Debugger
 from bayplan.app.feed import Feed
 from bayplan.app.leadership import Leadership
 from bayplan.app.load import LoadFeeds
-from bayplan.app.questions import Questions
+from bayplan.app.questions import SHARE, Questions
 from bayplan.app.reload import Reloader
 from bayplan.app.serving import Serving
 from bayplan.app.sources import Sources
@@ -61,6 +61,7 @@ class Process:
         sources: what ``config`` and ``registry`` were read from.
         port: where probes, metrics and debug pages are served.
         watchdog_limit: seconds after which a plugin that does not return counts as stuck.
+        questions_share: of the scheduling thread's time, for those who ask; 0 to 1.
 
     Raises:
         ConfigError: see `bayplan.app.assembly.build`.
@@ -75,6 +76,7 @@ class Process:
         sources: Sources,
         port: PortOptions,
         watchdog_limit: float = 60.0,
+        questions_share: float = SHARE,
     ) -> None:
         self._config, self._registry, self._feed, self._stuck = config, registry, feed, ""
         self._api = ApiClient(config, feed, lambda: self._leadership.may_write)
@@ -109,7 +111,7 @@ class Process:
         exposition.expose(
             config.gates, feed, self._core, self._api, self._leadership, self._reloader, self._load
         )
-        questions = Questions(feed.inbox)
+        questions = Questions(feed.inbox, share=questions_share)
         status = Status(
             self._core,
             questions,

@@ -1,7 +1,7 @@
 """Questions: what others ask the scheduling thread, within a share of the time.
 
-At most `AT_ONCE` questions are open, and they get `SHARE` of the thread's time: each costs what it
-took, and a question that comes while more was spent than has been earned is refused.
+At most `AT_ONCE` questions are open, and they get a share of the thread's time: each costs the CPU
+time that it took, and a question that comes while more was spent than has been earned is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bayplan.inbox.messages import Command
 T = TypeVar("T")
 
 SHARE = 0.05
-"""Of the scheduling thread's time, at most."""
+"""Of the scheduling thread's time, at most, where nothing else is said."""
 SAVED_SECONDS = 0.25
 """The most time that is saved up while nobody asks."""
 AT_ONCE = 2
@@ -28,14 +28,26 @@ WAIT_SECONDS = 5.0
 
 
 class BusyError(Exception):
-    """The question is not answered now; the text says when to ask again."""
+    """The question is not answered now; the text says when to ask again, as `seconds` do."""
+
+    def __init__(self, text: str, seconds: float = 1.0) -> None:
+        super().__init__(text)
+        self.seconds = seconds
 
 
 class Questions:
-    """See the module's docstring. Any thread but the scheduling one asks."""
+    """See the module's docstring. Any thread but the scheduling one asks.
 
-    def __init__(self, inbox: Inbox, clock: Callable[[], float] = time.monotonic) -> None:
-        self._inbox, self._clock = inbox, clock
+    Args:
+        inbox: the scheduling thread's.
+        clock: monotonic seconds.
+        share: of that thread's time, 0 to 1; with 0 nothing is answered.
+    """
+
+    def __init__(
+        self, inbox: Inbox, clock: Callable[[], float] = time.monotonic, share: float = SHARE
+    ) -> None:
+        self._inbox, self._clock, self._share = inbox, clock, share
         self._places = threading.BoundedSemaphore(AT_ONCE)
         self._lock = threading.Lock()
         self._saved, self._at = SAVED_SECONDS, clock()
@@ -46,9 +58,7 @@ class Questions:
         Raises:
             BusyError: too much was asked, or the thread did not come to it in `WAIT_SECONDS`.
         """
-        if (debt := -self._balance()) > 0:
-            seconds = debt / SHARE
-            raise BusyError(f"too many questions, ask again in {seconds:.1f} s")
+        self.check()
         if not self._places.acquire(timeout=WAIT_SECONDS):
             raise BusyError(f"more than {AT_ONCE} questions are open, ask again later")
         try:
@@ -63,16 +73,24 @@ class Questions:
         finally:
             self._places.release()
 
+    def check(self) -> None:
+        """Raise `BusyError` if a question would be refused now; costs nearly nothing."""
+        if not self._share:
+            raise BusyError("questions are not answered: --questions-share is 0", 3600.0)
+        if (debt := -self._balance()) > 0:
+            seconds = debt / self._share
+            raise BusyError(f"too many questions, ask again in {seconds:.1f} s", seconds)
+
     def _balance(self) -> float:
         """Seconds that may be spent now."""
         with self._lock:
             now = self._clock()
-            self._saved = min(self._saved + (now - self._at) * SHARE, SAVED_SECONDS)
+            self._saved = min(self._saved + (now - self._at) * self._share, SAVED_SECONDS)
             self._at = now
             return self._saved
 
     def charge(self, seconds: float) -> None:
-        """So much time was spent for whoever asks, also beside the scheduling thread."""
+        """So much CPU time was spent for whoever asks, also beside the scheduling thread."""
         with self._lock:
             self._saved -= seconds
 
@@ -89,11 +107,11 @@ class Question(Command, Generic[T]):
         """The answer, or why there is none, is in `done`; nothing if nobody waits any more."""
         if not self.done.set_running_or_notify_cancel():
             return
-        began = time.perf_counter()
+        began = time.thread_time()
         try:
             result = self.answer()
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
             self.done.set_exception(error)
         else:
             self.done.set_result(result)
-        self.spent(time.perf_counter() - began)
+        self.spent(time.thread_time() - began)

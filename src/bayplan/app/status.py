@@ -119,7 +119,7 @@ class Status:
         def asked() -> Answer:
             return {
                 "waiting": waiting(core.world, core.records, now, only),
-                "inFlight": in_flight(core.world, core.scheduler.in_flight),
+                "inFlight": in_flight(core.world, core.scheduler.in_flight, now, only),
             }
 
         try:

@@ -59,6 +59,12 @@ def run(
         float,
         typer.Option(min=0, help="Seconds until a plugin that does not return counts as stuck."),
     ] = 60.0,
+    questions_share: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1, help="Of the scheduling thread's time, for answers to who asks."
+        ),
+    ] = 0.05,
 ) -> None:
     """Run the scheduler."""
     if log_format not in ("json", "console"):
@@ -95,7 +101,7 @@ def run(
     from bayplan.app.process import Process  # noqa: PLC0415
 
     try:
-        process = Process(effective, registry, feed, sources, port, watchdog_limit)
+        process = Process(effective, registry, feed, sources, port, watchdog_limit, questions_share)
     except (ConfigError, PortError) as exc:
         feed.informers.stop()
         if isinstance(exc, ConfigError):

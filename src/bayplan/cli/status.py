@@ -137,7 +137,9 @@ def _in_flight(flight: dict[str, Any]) -> str:
     if flight["groups"]:
         parts.append(f"{flight['groups']} groups")
     if flight["evictions"]:
-        parts.append(f"{flight['evictions']} evictions ({flight['leaving']} Pods)")
+        oldest = max((one.get("seconds", 0) for one in flight.get("leavingFor", ())), default=0)
+        since = f", for {offline.age(oldest)}" if oldest else ""
+        parts.append(f"{flight['evictions']} evictions ({flight['leaving']} Pods{since})")
     return "; ".join(parts)
 
 

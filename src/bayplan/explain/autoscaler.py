@@ -13,7 +13,6 @@ What autoscalers themselves say (6 to 8) is read by `bayplan.cli.autoscaler_even
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Reason
 from bayplan.cache.node_table import LiveNodeTable
+from bayplan.cache.node_table.column import Numbers
 from bayplan.cache.requests import pod_requests
 from bayplan.config.intree import KUBERNETES_DEFAULT
 from bayplan.engine.faults import AttemptFault
@@ -112,13 +112,10 @@ def _blind(framework: Framework, pod: Pod, *, names: bool) -> Answer:
 def _too_large(world: World, framework: Framework, pod: Pod) -> Answer:
     """No node of any pool would fit if only its DaemonSets' Pods were there."""
     nodes = world.cache.nodes
-    pools: dict[Hashable, int] = {}
-    for row, node in enumerate(nodes.nodes):
-        if node is not None:
-            pools.setdefault(_pool(node), row)
-    if not pools or len(pools) > MOST_POOLS:
+    pools, there = nodes.ensure_column(NodePools).values, nodes.exists.nonzero()[0]
+    rows = there[np.unique(pools[there], return_index=True)[1]].tolist()
+    if not 0 < len(rows) <= MOST_POOLS:
         return {}
-    rows = list(pools.values())
     with world.cache.trial():
         for row in rows:
             for running in list(nodes.pods[row].values()):
@@ -132,10 +129,22 @@ def _too_large(world: World, framework: Framework, pod: Pod) -> Answer:
     return _cause(5, f"no node of any pool could hold it, even an empty one{_largest(nodes, pod)}")
 
 
-def _pool(node: Node) -> Hashable:
-    """Equal for nodes with the same labels, taints and capacity."""
-    labels = frozenset(item for item in node.labels.items() if item[0] != _HOSTNAME)
-    return labels, node.spec.taints, frozenset(node.status.allocatable.items())
+class NodePools(Numbers[np.int64]):
+    """A number for each node that is equal for nodes with the same labels, taints and capacity.
+
+    There from the first question on: whoever asks next need not look at all nodes.
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(np.int64)
+
+    def set_node(self, row: int, node: Node, _previous: Node | None) -> None:
+        """See `bayplan.cache.node_table.column.NodeColumn`."""
+        labels = frozenset(item for item in node.labels.items() if item[0] != _HOSTNAME)
+        pool = labels, node.spec.taints, frozenset(node.status.allocatable.items())
+        self.values[row] = hash(pool)
 
 
 def _largest(nodes: LiveNodeTable, pod: Pod) -> str:

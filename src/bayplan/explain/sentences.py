@@ -31,7 +31,8 @@ def sentence(answer: Mapping[str, Any]) -> str:
     if nominated := answer.get("nominated"):
         where = f" on {nominated['node']}" if "node" in nominated else ""
         if leaving := nominated.get("leaving"):
-            return f"{pod} waits for {leaving} Pods to leave{where}."
+            since = f", since {nominated['leavingSince']}" if "leavingSince" in nominated else ""
+            return f"{pod} waits for {leaving} Pods to leave{where}{since}."
     if held := now.get("heldBy"):
         return f"{pod} is held back by {held}: {now['message']}"
     return f"{pod} {_next(answer, now)}"

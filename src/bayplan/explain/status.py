@@ -12,6 +12,7 @@ from heapq import nsmallest
 from typing import Any
 
 from bayplan.explain.names import Names
+from bayplan.framework.evictions import Eviction
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.states import QueueState
@@ -88,16 +89,44 @@ def _entry(
     return entry
 
 
-def in_flight(world: World, bindings: int) -> dict[str, Any]:
-    """What was decided and has not come about; ``bindings`` as the scheduler counts them."""
+def in_flight(world: World, bindings: int, now: float, only: str = "") -> dict[str, Any]:
+    """What was decided and has not come about.
+
+    Args:
+        world: what the scheduler knows.
+        bindings: as the scheduler counts them.
+        now: seconds since the epoch.
+        only: a namespace: the one of which groups and Pods are named; "" for all.
+    """
     permit = Counter(plugin for pod in world.waiting for plugin in pod.pending_plugins())
     evictions = world.evictions.running()
-    there = {uid for each in evictions for uid in each.victims if world.cache.pod(uid)}
+    there = {pod.uid for each in evictions for pod in each.leaving}
+    groups = [entry for entry in world.queue.groups if entry.state is QueueState.IN_FLIGHT]
     return {
         "bindings": bindings,
         "permit": dict(sorted(permit.items())),
         "preBind": len(world.preparing),
-        "groups": sum(entry.state is QueueState.IN_FLIGHT for entry in world.queue.groups),
+        "groups": len(groups),
+        "plans": [
+            {"group": e.key, "pods": len(e.members), "placed": sum(e.scheduled().values())}
+            for e in groups
+            if _is_shown(e.key, only)
+        ][:MOST],
         "evictions": len(evictions),
         "leaving": len(there),
+        "leavingFor": [_eviction(e, now) for e in evictions if _is_shown(e.preemptor.key, only)][
+            :MOST
+        ],
     }
+
+
+def _is_shown(key: str, only: str) -> bool:
+    return not only or key.startswith(f"{only}/")
+
+
+def _eviction(eviction: Eviction, now: float) -> dict[str, Any]:
+    since = eviction.since
+    answer: dict[str, Any] = {"for": eviction.preemptor.key, "pods": len(eviction.leaving)}
+    if since is not None:
+        answer["seconds"] = round(max(now - since.timestamp(), 0.0))
+    return answer

@@ -131,9 +131,8 @@ class Why:
         return {key: value for key, value in now.items() if value}
 
     def _last(self, record: Record) -> Answer:
-        at = datetime.fromtimestamp(record.at, UTC)
         last = {
-            "time": f"{at:%Y-%m-%dT%H:%M:%SZ}",
+            "time": _stamp(datetime.fromtimestamp(record.at, UTC)),
             "reason": record.reason,
             "message": cut_note(record.message),
         }
@@ -233,6 +232,7 @@ class Why:
         answer["placed"] = sum(entry.scheduled().values())
         if group is not None:
             answer["minimum"] = group.minimum
+            answer |= self._leaving(group.uid, entry.pod.namespace)
         return answer | {"queue": self._queue(entry)}
 
     def _tenant(self, pod: Pod) -> Answer:
@@ -261,14 +261,23 @@ class Why:
 
     def _nominated(self, pod: Pod, node: str) -> Answer:
         answer: Answer = {"node": node} if self._names else {}
-        running = self._world.evictions.eviction(pod.uid)
-        if running is not None:
-            there = [p for uid, p in running.victims.items() if self._world.cache.pod(uid)]
-            answer |= self._pods("leaving", [victim.key for victim in there], pod.namespace)
-        return answer
+        return answer | self._leaving(pod.uid, pod.namespace)
+
+    def _leaving(self, preemptor: str, namespace: str) -> Answer:
+        """Who leaves for a Pod or group, by its uid, and since when."""
+        running = self._world.evictions.eviction(preemptor)
+        if running is None:
+            return {}
+        answer = self._pods("leaving", [victim.key for victim in running.leaving], namespace)
+        since = running.since
+        return answer | ({"leavingSince": _stamp(since)} if answer and since is not None else {})
 
     def _pods(self, title: str, keys: Iterable[str], namespace: str) -> Answer:
         """Pods by name, as far as these may be named, and how many they are."""
         every = sorted(keys)
         named = [key for key in every if self._names or key.startswith(f"{namespace}/")]
         return {title: len(every), f"{title}Pods": named[:NEAREST]} if every else {}
+
+
+def _stamp(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 from bayplan.api.meta import Condition
-from bayplan.api.pod import Pod
+from bayplan.api.pod import DISRUPTION_TARGET, Pod
 from bayplan.cache.cache import Cache
 from bayplan.framework.preemptor import GROUP, SINGLE, Preemptor
 from bayplan.framework.status import Status
@@ -106,12 +106,31 @@ class Eviction:
             self._there.pop()
         return not self._there
 
+    @property
+    def leaving(self) -> list[Pod]:
+        """The victims still on a node, as the cache has them."""
+        pods = map(self._cache.pod, self.victims)
+        return [pod for pod in pods if pod is not None]
+
+    @property
+    def since(self) -> datetime | None:
+        """Since when the first of `leaving` has to go; None where it is not known."""
+        times = map(_left_at, self.leaving)
+        return min((at for at in times if at is not None), default=None)
+
     def _stays(self, victim: Pod) -> bool:
         return self._cache.is_eviction_assumed(victim.uid) and self._is_there(victim)
 
     def _is_there(self, victim: Pod) -> bool:
         row = self._cache.nodes.row(victim.node_name)
         return row is not None and victim.uid in self._cache.nodes.pods[row]
+
+
+def _left_at(pod: Pod) -> datetime | None:
+    """When the Pod was to go: an assumed eviction counts as a deletion."""
+    conditions = (c for c in pod.status.conditions if c.type == DISRUPTION_TARGET)
+    at = next((c.last_transition_time for c in conditions), None)
+    return pod.deleted if at is None else at
 
 
 class Evictions:

@@ -49,11 +49,16 @@ class PageRequest(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What is sent back."""
+    """What is sent back.
+
+    Attributes:
+        retry_after: seconds after which to ask again; 0 says nothing.
+    """
 
     status: int
     body: bytes
     content_type: str = TEXT
+    retry_after: int = 0
 
 
 class Page(NamedTuple):

@@ -230,6 +230,8 @@ class _Exchange(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(answer.body)))
         self.send_header("Cache-Control", "no-cache, private")
         self.send_header("X-Content-Type-Options", "nosniff")
+        if answer.retry_after:
+            self.send_header("Retry-After", str(answer.retry_after))
         self.end_headers()
         self.wfile.write(answer.body)
 
