@@ -25,7 +25,8 @@ from tests.properties import length
 from bayplan.cache.inferred_groups import COMPLETION_INDEX
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
 from bayplan.cache.sub_groups import SUB_GROUP_LABEL
-from bayplan.groups import slice_packing
+from bayplan.groups import packed_fill, slice_packing
+from bayplan.groups.packing_problem import How, PackingProblem
 from bayplan.testing import Json, NodeBuilder, PodBuilder, make_node, make_pod
 
 
@@ -193,6 +194,27 @@ def test_a_packing_that_takes_too_long_is_left_to_the_attempts(
     part = Part([1, 2], (0, 2))
     cluster = planned([Node(("b0", "r0"), 3), Node(("b0", "r1"), 1)], [part])
     assert placed(cluster, [part]) == [0, 0]
+
+
+def test_plans_for_room_share_the_work_of_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attempts find room nevertheless; each of the plans would else take the whole time."""
+    tried: list[bool] = []
+
+    def pack(_problem: PackingProblem, steps: slice_packing.Steps) -> How:
+        tried.append(steps.any)
+        steps.spend(slice_packing.MOST_STEPS + 1)
+        return None
+
+    monkeypatch.setattr(packed_fill, "pack", pack)
+    cluster = group_cluster(topologyLevels=LEVELS)
+    cluster.add(*built([Node(("b0", f"r{i}"), 3) for i in range(4)]))
+    cluster.add(*(make_pod(f"low{i}").req(cpu="2").node(f"n{i}") for i in range(4)))
+    cluster.add(pod_group("g", slices(("rack", 2)), minMember=2))
+    cluster.add(*(pod.priority(5) for pod in members_of([Part([1, 2], (0, 2))])))
+    cluster.settle(2)
+    assert len(cluster.writer.deleted) == 1
+    assert len(cluster.bound) == 2
+    assert tried == [True, True]
 
 
 def test_pods_that_cannot_be_on_one_node_are_packed_on_several() -> None:

@@ -46,6 +46,7 @@ from bayplan.groups.domains import Domain, Share
 from bayplan.groups.fill import Fill, Rejected
 from bayplan.groups.packed_fill import PackedFill
 from bayplan.groups.slice_fill import SliceFill
+from bayplan.groups.slice_packing import Steps
 
 LEAST_ATTEMPTS = 4_000
 """About half a second's work."""
@@ -65,6 +66,7 @@ class LevelSearch:
         cache: the nodes, and where Pods of groups are.
         group: what is asked for.
         pods: of the group, in the order in which they are tried.
+        steps: how much work packings of slices may do.
 
     Attributes:
         domains: by part, the domain that it is in, where its topology has limited it to one.
@@ -78,8 +80,9 @@ class LevelSearch:
         cache: Cache,
         group: Group,
         pods: Sequence[Pod],
+        steps: Steps,
     ) -> None:
-        self._framework, self._group = framework, group
+        self._framework, self._group, self._steps = framework, group, steps
         self._nodes, self._groups = cache.nodes, cache.groups
         self._fill = fill
         self.domains: dict[str, Domain] = {}
@@ -117,7 +120,9 @@ class LevelSearch:
         for part in group.walk():
             own = part.minimum - sum(below.minimum for below in part.parts)
             pods[part.name] = self._pods[part.name][:own]
-        packed = PackedFill(self._framework, self._fill, self._nodes, group, pods, None)
+        packed = PackedFill(
+            self._framework, self._fill, self._nodes, group, pods, None, self._steps
+        )
         fits = packed.applies and self._capacity(group).at_most() >= group.minimum
         return packed if fits else None
 

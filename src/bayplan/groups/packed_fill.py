@@ -20,7 +20,7 @@ from bayplan.engine.runtime import Framework
 from bayplan.groups.domains import Domain, Share
 from bayplan.groups.fill import Fill
 from bayplan.groups.group_packing import At, GroupPacking
-from bayplan.groups.slice_packing import pack
+from bayplan.groups.slice_packing import Steps, pack
 from bayplan.groups.slice_tables import TooLargeError
 
 
@@ -34,6 +34,7 @@ class PackedFill:
         group: what is asked for.
         pods: by part, those of its own that minimums need.
         within: ``(n,)`` bool, the rows that may be used; None for all.
+        steps: how much work it may do.
 
     Attributes:
         applies: whether numbers of Pods are not enough to place its slices.
@@ -52,11 +53,14 @@ class PackedFill:
         group: SubGroup,
         pods: Mapping[str, Sequence[Pod]],
         within: BoolArray | None,
+        steps: Steps,
     ) -> None:
+        self._steps = steps
         self._framework, self._fill, self._nodes = framework, fill, nodes
         self._group, self._within = group, within
         self._packing = GroupPacking(nodes, group, pods)
-        self.applies, self.first = self._packing.applies, self._packing.is_tight
+        self.applies = steps.any and self._packing.applies
+        self.first = self._packing.is_tight
         self.rows: dict[str, BoolArray | None] = {}
         self.domains: dict[str, Domain] = {}
         self.slices: dict[str, list[Share]] = {}
@@ -64,7 +68,7 @@ class PackedFill:
     def run(self) -> bool:
         """Place all Pods, or none, and say which."""
         try:
-            how = pack(self._packing.problem(self._framework, self._within))
+            how = pack(self._packing.problem(self._framework, self._within), self._steps)
         except (TooLargeError, AttemptFault):
             # Another search goes on; its first attempt meets the fault as well, and reports it.
             return False

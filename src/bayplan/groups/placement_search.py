@@ -60,6 +60,7 @@ from bayplan.groups.decision import GroupDecision, Placed
 from bayplan.groups.domains import Domain
 from bayplan.groups.fill import Fill
 from bayplan.groups.placement_slices import PlacementSlices
+from bayplan.groups.slice_packing import Steps
 from bayplan.support.text import error_text
 
 log = structlog.get_logger("groups")
@@ -99,6 +100,7 @@ class PlacementSearch:
         fill: places Pods.
         info_of: a group of the tree with its Pods, and those that have nodes already.
         remembers: whether results are recalled and kept for later groups of equal Pods.
+        steps: how much work packings of slices may do.
     """
 
     def __init__(
@@ -109,10 +111,11 @@ class PlacementSearch:
         info_of: Callable[[Group], PodGroupInfo],
         *,
         remembers: bool,
+        steps: Steps,
     ) -> None:
         self._framework, self._selector, self._fill = framework, selector, fill
         self._info_of = info_of
-        self._remembers = remembers
+        self._remembers, self._steps = remembers, steps
         self._kinds: Mapping[PodKind, Pod] = {}
 
     def run(self, group: Group) -> GroupDecision:
@@ -345,7 +348,14 @@ class PlacementSearch:
         nodes = self._selector.nodes
         capacity = GroupCapacity(self._framework, node.info.pods, self._kinds)
         return PlacementSlices(
-            self._framework, self._fill, nodes, node.group, node.info, capacity, rows
+            self._framework,
+            self._fill,
+            nodes,
+            node.group,
+            node.info,
+            capacity,
+            rows,
+            self._steps,
         )
 
     def _lay_out(self, node: _Node, slices: PlacementSlices) -> GroupDecision | None:

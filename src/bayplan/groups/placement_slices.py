@@ -25,6 +25,7 @@ from bayplan.groups.domains import Domain, Share
 from bayplan.groups.fill import Fill, Rejected
 from bayplan.groups.packed_fill import PackedFill
 from bayplan.groups.slice_fill import SliceFill
+from bayplan.groups.slice_packing import Steps
 from bayplan.groups.words_label import in_slices_of
 
 MOST_ATTEMPTS = 8
@@ -42,6 +43,7 @@ class PlacementSlices:
         info: its Pods.
         capacity: of these.
         within: ``(n,)`` bool, the rows of the placement; None for all.
+        steps: how much work packings may do.
 
     Attributes:
         shares: the domains of what was laid out.
@@ -56,7 +58,9 @@ class PlacementSlices:
         info: PodGroupInfo,
         capacity: GroupCapacity,
         within: BoolArray | None,
+        steps: Steps,
     ) -> None:
+        self._steps = steps
         self._framework, self._fill, self._nodes = framework, fill, nodes
         self._group, self._info, self._capacity = group, info, capacity
         self._within = Home(within)
@@ -71,7 +75,9 @@ class PlacementSlices:
             return None
         pods = info.pods[: self._group.minimum]
         capacity, rows = self._capacity, self._within.rows
-        packed = PackedFill(self._framework, self._fill, self._nodes, self._group, {"": pods}, rows)
+        packed = PackedFill(
+            self._framework, self._fill, self._nodes, self._group, {"": pods}, rows, self._steps
+        )
         may_pack = packed.applies and capacity.at_most(rows) >= len(pods)
         if may_pack and packed.first and packed.run():
             self.shares = packed.slices[""]

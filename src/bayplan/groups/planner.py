@@ -36,6 +36,7 @@ from bayplan.groups.fill import Fill
 from bayplan.groups.improvement import Improvement
 from bayplan.groups.level_search import LevelSearch
 from bayplan.groups.placement_search import UNSCHEDULABLE, PlacementSearch
+from bayplan.groups.slice_packing import Steps
 from bayplan.queue.nominator import Nominator
 
 
@@ -54,6 +55,7 @@ class Planner:
     ) -> None:
         self.cache, self.nominator = cache, nominator
         self.commit, self.selector = commit, selector
+        self._steps, self._steps_of = Steps(), ""
 
     def plan(
         self, framework: Framework, group: Group, pods: Sequence[Pod], *, acting: bool = False
@@ -61,7 +63,10 @@ class Planner:
         """Place ``pods``, which are at least every minimum, in their order. Never raises.
 
         The members of a group that fits count until `drop`. See `deciding_group` for ``acting``.
+        Plans in trials, as for room, share the work that the plan of the group before them left.
         """
+        if not self.cache.in_trial or self._steps_of != group.uid:
+            self._steps, self._steps_of = Steps(), group.uid
         fill = Fill(framework, self.selector, self.commit, self.nominator, acting=acting)
         search = self._on_levels
         if group.policy.search is Search.PLACEMENTS:
@@ -100,11 +105,11 @@ class Planner:
             )
         if fault := domains.fault(self.cache.nodes, group):
             return words_label.rejected(group, pods, words_label.bad_topology(group, fault, pods))
-        search = LevelSearch(framework, fill, self.cache, group, pods)
+        search = LevelSearch(framework, fill, self.cache, group, pods, self._steps)
         rejection = search.run()
         if rejection is None and not self._improved(framework, fill, group, pods, search):
             fill.undo()
-            search = LevelSearch(framework, fill, self.cache, group, pods)
+            search = LevelSearch(framework, fill, self.cache, group, pods, self._steps)
             rejection = search.run()
         if rejection is not None:
             return words_label.rejected(group, pods, rejection)
@@ -161,7 +166,9 @@ class Planner:
             return PodGroupInfo(part.pod_group, of_part, tuple(self.scheduled(part)))
 
         remembers = not self.cache.in_trial and not group.is_composite
-        search = PlacementSearch(framework, self.selector, fill, info_of, remembers=remembers)
+        search = PlacementSearch(
+            framework, self.selector, fill, info_of, remembers=remembers, steps=self._steps
+        )
         decision = search.run(group)
         return self._permitted(fill, decision) if decision.fits else decision
 

@@ -20,7 +20,7 @@ in one way: the leader and a worker in r0, two workers in r1.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from operator import add, gt, mul
 
@@ -37,18 +37,36 @@ from bayplan.groups.packing_problem import (
 from bayplan.groups.slice_tables import TooLargeError
 
 MOST_STEPS = 500_000
-"""Vectors that are made or added for one packing: about a quarter of a second's work."""
+"""Vectors that are made or added for the packings of one search: a quarter of a second's work."""
 
 Table = dict[Vector, tuple[int, How]]
 
 
-def pack(problem: PackingProblem) -> How:
+class Steps:
+    """How much work may still be done; packings of one search share it."""
+
+    def __init__(self) -> None:
+        self._left = MOST_STEPS
+
+    @property
+    def any(self) -> bool:
+        """Whether there are some left."""
+        return self._left > 0
+
+    def spend(self, steps: int) -> None:
+        """Take so many; raises `TooLargeError` where there are too few, now and ever after."""
+        self._left -= steps
+        if self._left < 0:
+            raise TooLargeError
+
+
+def pack(problem: PackingProblem, steps: Steps) -> How:
     """The cheapest way to place all Pods; None where there is none.
 
     Raises:
-        TooLargeError: that takes too long.
+        TooLargeError: there were too few steps left.
     """
-    return _Packing(problem).run()
+    return _Packing(problem, steps.spend).run()
 
 
 class _Packing:
@@ -58,8 +76,8 @@ class _Packing:
     Pods with an index: from the level of its slices on these stand for the Pods.
     """
 
-    def __init__(self, problem: PackingProblem) -> None:
-        self._problem, self._steps = problem, MOST_STEPS
+    def __init__(self, problem: PackingProblem, spend: Callable[[int], None]) -> None:
+        self._problem, self._spend = problem, spend
         pods, slices = [most for _, most in problem.columns], list[int]()
         self._first_slice: list[int] = []
         for part in problem.parts:
@@ -221,11 +239,6 @@ class _Packing:
             held = longer
             self._spend(len(held))
         return [vector for vector, _, _ in held]
-
-    def _spend(self, steps: int) -> None:
-        self._steps -= steps
-        if self._steps < 0:
-            raise TooLargeError
 
 
 def _both(first: How, second: How) -> How:
