@@ -54,6 +54,17 @@ def bound(cluster: Cluster) -> Counter[tuple[str, str]]:
     )
 
 
+def risks(cluster: Cluster, app: str) -> list[str]:
+    """What Pods of the app on nodes say of their survival."""
+    return [
+        condition["status"]
+        for one in cluster.pods().values()
+        if one["metadata"]["labels"]["app"] == app and one["spec"].get("nodeName")
+        for condition in one["status"].get("conditions", ())
+        if condition["type"] == "bayplan.dev/Survives"
+    ]
+
+
 def deploy(cluster: Cluster, *made: Json) -> None:
     for one in made:
         cluster.put(one, namespace=cluster.namespace)
@@ -118,6 +129,8 @@ def test_what_becomes_of_a_lost_zone_is_what_was_said(
     # The survivors are there without anybody's doing.
     survivors = bound(cluster)
     assert survivors["web", "b"] + survivors["web", "c"] == 4
+    # Another loss would leave 2 of them, which they say.
+    wait_until(lambda: risks(cluster, "web") == ["False"] * 4, SOON, "a condition on each of them")
     for name in lost:
         cluster.delete(name)
 

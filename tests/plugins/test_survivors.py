@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from itertools import combinations
 
 import msgspec
@@ -16,7 +18,9 @@ from tests.queues import queue, queues_profile
 
 from bayplan.api.kinds import REPLICA_SET
 from bayplan.api.workloads import DESIRED_REPLICAS
+from bayplan.framework.effects import Effect
 from bayplan.plugins.blast_radius import BlastRadius
+from bayplan.plugins.blast_radius.conditions import SURVIVES, Say
 from bayplan.plugins.blast_radius.rules import SURVIVE
 from bayplan.testing import Json, NodeBuilder, PodBuilder, make_node, make_object, make_pod
 
@@ -222,6 +226,101 @@ def test_a_workload_at_risk_is_told_when_that_lasts() -> None:
     cluster.add(*(web(f"q{i}", size=3, keep=2).spec(nodeName="n-b") for i in range(2)))
     survivors.look()
     assert not survivors.faults
+
+
+# What Pods say
+
+
+def said(effects: Sequence[Effect]) -> list[tuple[str, str, str]]:
+    """(Pod, status, message) of the conditions."""
+    says = [effect for effect in effects if isinstance(effect, Say)]
+    return sorted((e.pod.name, e.condition.status, e.condition.message) for e in says)
+
+
+def saying(cluster: Cluster, pods: list[PodBuilder], status: str) -> None:
+    """The Pods as they are when their conditions were written."""
+    for pod in pods:
+        cluster.add(pod.status(conditions=[{"type": SURVIVES, "status": status}]))
+
+
+def test_pods_of_a_workload_at_risk_say_so_until_it_is_not() -> None:
+    cluster = cluster_with()
+    pods = [web(f"p{i}", size=3, keep=2).spec(nodeName="n-a") for i in range(3)]
+    cluster.add(*pods)
+    survivors = plugin_of(cluster).survivors
+    assert survivors.look() == []
+    text = f"the loss of 1 of {ZONE} would leave fewer than 2 of 3 Pods"
+    expected = [(f"p{i}", "False", text) for i in range(3)]
+    assert said(survivors.look()) == expected
+    assert said(survivors.look()) == expected  # what was not written is written again
+    saying(cluster, pods, "False")
+    assert survivors.look() == []
+    cluster.add(*(web(f"q{i}", size=3, keep=2).spec(nodeName="n-b") for i in range(2)))
+    text = f"the loss of 1 of {ZONE} would leave at least 2 of 3 Pods"
+    assert said(survivors.look()) == [(f"p{i}", "True", text) for i in range(3)]
+    saying(cluster, pods, "True")
+    assert survivors.look() == []
+
+
+def test_a_pod_whose_rule_is_gone_says_so_whoever_has_written_the_condition() -> None:
+    cluster = cluster_with()
+    pod, leaving = web("p"), web("leaving").terminating()
+    saying(cluster, [pod.spec(nodeName="n-a"), leaving.spec(nodeName="n-a")], "False")
+    survivors = plugin_of(cluster).survivors
+    expected = [("p", "True", "the Pod has no rule any more")]
+    assert said(survivors.look()) == expected
+    assert said(survivors.look()) == expected
+    saying(cluster, [pod], "True")
+    assert survivors.look() == []
+
+
+def test_a_rule_that_an_owner_takes_back_is_taken_back_on_its_pods() -> None:
+    cluster = cluster_with()
+    owner = make_object(REPLICA_SET, "web").spec(replicas=2).meta(annotations=rule(keep=2))
+    pods = [web(f"p{i}").owner("ReplicaSet", "web").spec(nodeName="n-a") for i in range(2)]
+    cluster.add(owner, *pods)
+    survivors = plugin_of(cluster).survivors
+    survivors.look()
+    assert [status for _, status, _ in said(survivors.look())] == ["False", "False"]
+    saying(cluster, pods, "False")
+    cluster.add(owner.meta(annotations={}))
+    assert [status for _, status, _ in said(survivors.look())] == ["True", "True"]
+
+
+def test_one_look_writes_no_more_than_a_hundred_conditions() -> None:
+    cluster = cluster_with()
+    pods = [web(f"p{i}", size=150, keep=1).spec(nodeName="n-a") for i in range(150)]
+    cluster.add(*pods)
+    survivors = plugin_of(cluster).survivors
+    survivors.look()
+    first = [pod for pod in pods if pod.obj().name in {n for n, *_ in said(survivors.look())}]
+    assert len(first) == 100
+    saying(cluster, first, "False")
+    assert len(said(survivors.look())) == 50
+
+
+def test_conditions_are_written_by_the_leader() -> None:
+    cluster = cluster_with()
+    cluster.add(*(web(f"p{i}", size=2, keep=1).spec(nodeName="n-a") for i in range(2)))
+    for _ in range(3):
+        cluster.wait(20)
+        cluster.run()
+    written = {(name, c.type, c.status, c.reason) for name, c in cluster.writer.said}
+    assert written == {(f"p{i}", SURVIVES, "False", "TooFewSurvivors") for i in range(2)}
+
+
+def test_the_share_of_missing_survivors_is_a_lens() -> None:
+    cluster = cluster_with(nodes=[*zones("abc"), make_node("bare").capacity(cpu="8", pods=110)])
+    places = ("n-a", "n-a", "n-a", "n-b")
+    cluster.add(*(web(f"p{i}", size=4, keep=2).spec(nodeName=n) for i, n in enumerate(places)))
+    cluster.add(web("q", size=1, keep=1).label("app", "db").spec(nodeName="n-b"))
+    cluster.add(make_pod("free").spec(nodeName="n-c"))
+    shares = cluster.core.profiles.node_shares()["missing survivors"]
+    column = {name: shares[cluster.nodes.row(name)] for name in ("n-a", "n-b", "n-c", "bare")}
+    assert column["n-a"] == 0.5  # 1 of 2 survives
+    assert column["n-b"] == 1.0  # of web enough, of db nothing
+    assert math.isnan(column["n-c"])
+    assert math.isnan(column["bare"])
 
 
 # Room for a lost domain

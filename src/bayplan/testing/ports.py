@@ -90,6 +90,7 @@ class Writer(ClusterWriter):
     Attributes:
         bound: (Pod, node) of every binding.
         deleted: names of the Pods that were deleted: preemption's victims.
+        said: (Pod, condition) of every condition that plugins and preemption write.
         patched: (path, body) of every patch of another object. Nothing is changed by it.
         created: (path of the collection, body) of every other object that was created.
         removed: (path, uid) of every other object that was deleted.
@@ -104,6 +105,7 @@ class Writer(ClusterWriter):
     def __init__(self) -> None:
         self.bound: list[tuple[str, str]] = []
         self.deleted: list[str] = []
+        self.said: list[tuple[str, Condition]] = []
         self.patched: list[tuple[str, bytes]] = []
         self.created: list[tuple[str, bytes]] = []
         self.removed: list[tuple[str, str]] = []
@@ -138,12 +140,14 @@ class Writer(ClusterWriter):
 
     def patch_pod_status(
         self,
-        pod: Pod,  # noqa: ARG002
-        condition: Condition | None,  # noqa: ARG002
+        pod: Pod,
+        condition: Condition | None,
         nominated: str | None,  # noqa: ARG002
         on_done: Done,
     ) -> None:
         """See `bayplan.framework.handle.ClusterWriter`."""
+        if condition is not None:
+            self.said.append((pod.name, condition))
         self._answer(on_done)
 
     def read(self, path: str) -> bytes:

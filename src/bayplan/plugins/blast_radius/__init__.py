@@ -28,9 +28,11 @@ from bayplan.cache.shape_cache import SHAPES_KEPT, ShapeCache
 from bayplan.config.args import BlastRadiusArgs
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.effects import Effect
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import MAX_NODE_SCORE, Integers, Plugin
 from bayplan.framework.points import (
+    CarriesOut,
     EnqueueExtensions,
     ExplainsFilter,
     FilterNodes,
@@ -40,6 +42,7 @@ from bayplan.framework.points import (
     ScoreNodes,
 )
 from bayplan.framework.status import SKIP, Status
+from bayplan.plugins.blast_radius.conditions import Say
 from bayplan.plugins.blast_radius.failover import Failover
 from bayplan.plugins.blast_radius.rules import OWNERS, SURVIVE, Rule, Rules, Workload
 from bayplan.plugins.blast_radius.survivors import Survivors
@@ -128,6 +131,7 @@ class BlastRadius(
     MovesElsewhere,
     ExplainsFilter,
     EnqueueExtensions,
+    CarriesOut,
 ):
     """See the module's docstring."""
 
@@ -143,6 +147,7 @@ class BlastRadius(
         self._failover = Failover(handle, args.failover) if args.failover.domain else None
         handle.services.never_evicted.append(self.survivors)
         handle.services.chores.append(self.survivors.look)
+        handle.services.node_shares["missing survivors"] = self.survivors.shares
         handle.services.object_faults.append(lambda: self.survivors.faults)
         handle.services.recounts[self.name] = self._recount
 
@@ -251,6 +256,13 @@ class BlastRadius(
         over = np.clip(lost - made.counted.rule.most, 0, size)
         scores: IntArray = np.where(outside, 0, MAX_NODE_SCORE * (size - over) // size)
         return scores
+
+    def carry_out(self, effect: Effect) -> None:
+        """Write a condition; the next look repeats a write that fails."""
+        if isinstance(effect, Say) and self.handle.writer is not None:
+            self.handle.writer.patch_pod_status(
+                effect.pod, effect.condition, None, lambda _error: None
+            )
 
     def events_to_register(self) -> list[EventRegistration]:
         """Pods gone or with other labels, other nodes, owners that say something else."""

@@ -4,26 +4,33 @@ The Pods on nodes are counted by workload. What survives is all of them, less th
 Evicting a Pod never makes that more. So as many Pods of a workload may be evicted, one after the
 other, as leave enough survivors, by priority, the youngest first; all others are never evicted for
 other Pods. Any part of the first may go then, whoever asks, and enough survive.
+
+Where too few would survive for long, an event is on the workload and a condition on its Pods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
 from bayplan.api.kinds import JOB, JOB_SET, KUBERNETES_POD_GROUP, LEADER_WORKER_SET, POD_GROUP
 from bayplan.api.meta import Object, ObjectFault
 from bayplan.api.pod import Pod
+from bayplan.cache.node_price import FloatArray
 from bayplan.cache.node_table import ABSENT, LiveNodeTable
 from bayplan.cache.node_table.pod_table import start
 from bayplan.framework.effects import Effect
 from bayplan.framework.handle import PluginMetrics
 from bayplan.framework.in_tree_handle import InTreeHandle
+from bayplan.plugins.blast_radius.conditions import Say, says_too_few, survives
 from bayplan.plugins.blast_radius.rules import OWNERS, SURVIVE, Rule, Rules, Workload
 
 _SAY_SO = (*OWNERS, POD_GROUP, KUBERNETES_POD_GROUP, JOB, JOB_SET, LEADER_WORKER_SET)
+_MOST_SAID = 100
+"""Conditions that are written at one look."""
 Key = tuple[str, Workload]
 """A namespace, and a workload in it."""
 
@@ -61,6 +68,17 @@ class Outlook:
         """How many survive the loss of the fullest domains."""
         return sum(count for _, count in self.counts[self.rule.lose :])
 
+    @property
+    def missing(self) -> Mapping[str, float]:
+        """By domain, the share of missing survivors if the domain is lost."""
+        rule, counts = self.rule, self.counts
+        shares = {}
+        for name, count in counts:
+            others = [other for domain, other in counts if domain != name]
+            left = self.total - count - sum(others[: rule.lose - 1])
+            shares[name] = max(0, rule.need - left) / max(rule.need, 1)
+        return shares
+
     def __str__(self) -> str:
         rule = self.rule
         lost = " and ".join(f"{rule.domain}={name}" for name, _ in self.counts[: rule.lose])
@@ -77,10 +95,13 @@ class Survivors:
     def __init__(self, handle: InTreeHandle, rules: Rules, plugin: str) -> None:
         self._nodes: LiveNodeTable = handle.nodes
         self._pods, self._rules = handle.pods, rules
+        self._plugin = plugin
         self._metrics = PluginMetrics(handle.instrument, plugin)
         self._placed: dict[Key, Placed] = {}
         self._keys: dict[str, Key] = {}
         """By uid of a Pod that has a rule."""
+        self._freed = set[str]()
+        """Uids of Pods with a condition, but no rule any more."""
         self._dirty = True
         self._at_risk: frozenset[ObjectFault] = frozenset()
         self.faults: Sequence[ObjectFault] = ()
@@ -97,8 +118,12 @@ class Survivors:
 
     def pod_counted(self, pod: Pod) -> None:
         """See `bayplan.cache.counted_pods.PodListener`."""
-        if pod.deleted is None and not self._dirty and self._rules.of(pod) is not None:
+        if pod.deleted is not None:
+            return
+        if not self._dirty and self._rules.of(pod) is not None:
             self._add(pod)
+        elif says_too_few(pod):
+            self._freed.add(pod.uid)
 
     def _add(self, pod: Pod) -> None:
         key = self._keys[pod.uid] = pod.namespace, self._rules.workload(pod.shape)
@@ -187,14 +212,7 @@ class Survivors:
         """Count the workloads with too few survivors; a fault where there are too few for long."""
         looked = list(self.outlooks())
         risky = [(placed, o) for placed, o in looked if o.survivors < o.rule.need]
-        faults = frozenset(
-            ObjectFault(
-                self._rules.subject(next(iter(placed.pods.values()))),
-                "WouldNotSurvive",
-                str(outlook),
-            )
-            for placed, outlook in risky
-        )
+        faults = frozenset(self._fault(*each) for each in risky)
         lasting = faults & self._at_risk
         self._at_risk = faults
         if lasting != frozenset(self.faults):
@@ -202,4 +220,41 @@ class Survivors:
         self._metrics.set("workloads", len(looked))
         self._metrics.set("workloads_at_risk", len(risky))
         self._metrics.set("survivors_missing", sum(o.rule.need - o.survivors for _, o in risky))
-        return ()
+        return list(islice(self._said(looked, lasting), _MOST_SAID))
+
+    def _fault(self, placed: Placed, outlook: Outlook) -> ObjectFault:
+        subject = self._rules.subject(next(iter(placed.pods.values())))
+        return ObjectFault(subject, "WouldNotSurvive", str(outlook))
+
+    def _said(
+        self, looked: Sequence[tuple[Placed, Outlook]], lasting: frozenset[ObjectFault]
+    ) -> Iterator[Say]:
+        """The conditions to be written."""
+        for placed, outlook in looked:
+            rule = outlook.rule
+            enough = outlook.survivors >= rule.need
+            if not enough and self._fault(placed, outlook) not in lasting:
+                continue
+            for pod in filter(None, map(self._pods.pod, placed.pods)):
+                if says_too_few(pod) is enough:
+                    yield survives(self._plugin, pod, rule, enough=enough)
+        for uid in tuple(self._freed):
+            freed = None if uid in self._keys else self._pods.pod(uid)
+            if freed is not None and freed.deleted is None and says_too_few(freed):
+                yield survives(self._plugin, freed, None, enough=True)
+            else:
+                self._freed.discard(uid)
+
+    def shares(self) -> FloatArray:
+        """(n,) of the survivors of a workload with Pods on each row how many are missing at worst.
+
+        That is, if the domain of the row is lost; NaN without a workload that has a rule.
+        """
+        shares = np.full(len(self._nodes), np.nan)
+        for placed, outlook in self.outlooks():
+            column, missing = self._nodes.label(outlook.rule.domain), outlook.missing
+            for row in {self._nodes.row(pod.node_name) for pod in placed.pods.values()}:
+                code = ABSENT if row is None else int(column.codes[row])
+                if row is not None and code != ABSENT:
+                    shares[row] = np.fmax(shares[row], missing[column.values[code]])
+        return shares
