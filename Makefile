@@ -21,7 +21,7 @@ WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv run test lint docs types unit coverage properties judges e2e load conformance conformance-quota conformance-groups conformance-composites conformance-devices conformance-cel judge-shadow build-controlplane bench bench-page bench-core bench-packing bench-million soak wheel try-wheel sbom lock clean
+.PHONY: help venv run test lint docs types unit coverage properties judges e2e load conformance conformance-quota conformance-groups conformance-composites conformance-devices conformance-cel judge-shadow build-controlplane bench bench-page bench-core bench-packing bench-million soak wheel try-wheel krew sbom lock clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -135,6 +135,9 @@ wheel: $(READY) ## the package, into dist
 
 try-wheel: ## install the wheel of dist into a clean environment and use it
 	sh e2e/try-wheel.sh $(PYTHON) .cache/try-wheel
+
+krew: ## of the wheel of dist the archive and the manifest of kubectl's plugin, into dist/krew
+	sh deploy/krew/build.sh dist $(REPOSITORY)
 
 sbom: ## a bill of materials (CycloneDX) of the locked dependencies, into dist
 	rm -rf .cache/sbom && $(PYTHON) -m venv .cache/sbom

@@ -31,6 +31,12 @@ PROMTOOL = GoProgram(
 ACTIONLINT = GoProgram(
     "actionlint", ROOT / "e2e" / "actionlint", "github.com/rhysd/actionlint/cmd/actionlint"
 )
+# krew, and its judge of manifests.
+KREW = GoProgram("krew", ROOT / "e2e" / "krew", "sigs.k8s.io/krew/cmd/krew")
+VALIDATE_KREW_MANIFEST = GoProgram(
+    *("validate-krew-manifest", ROOT / "e2e" / "krew"),
+    "sigs.k8s.io/krew/cmd/validate-krew-manifest",
+)
 OTHER_KUBE_SCHEDULER = "bayplan agrees with kube-scheduler of another version"
 BESIDE = (KWOK, ORACLE, CONFIGCHECK)  # needed whatever the cluster is
 
