@@ -260,10 +260,14 @@ class KeptSums(ABC, Generic[S]):
         waiting = self._waiting.get(pod.uid)
         if waiting is not None:
             waits = waiting.pod
-            alike = waits.shape is pod.shape and waits.status is pod.status
-            if self._users is not None:
-                alike = alike and waits.annotations == pod.annotations
-            if alike and waiting.demand and pod.deleted is None and not self._by_node:
+            if (
+                waiting.demand
+                and not self._by_node
+                and waits.shape is pod.shape
+                and waits.status is pod.status
+                and pod.deleted is None
+                and (self._users is None or waits.annotations == pod.annotations)
+            ):
                 # Of an assumed copy all is the same, and it is demand already.
                 for sums, column, amount in waiting.charge.used:
                     sums[column] += sign * amount

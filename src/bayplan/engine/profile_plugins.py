@@ -289,9 +289,12 @@ class ProfilePlugins:
     ) -> PreFilterResult | Status | None:
         """What ``plugin`` answers at PreFilter; notes a Skip in ``state``."""
         answer = self.call(plugin, _PRE_FILTER, plugin.pre_filter, state, pod, nodes)
+        if answer is SKIP:
+            state.skip_filter.add(plugin.name)
+            return SKIP
         if not isinstance(answer, _PRE_FILTER_ANSWERS):
             self._refuse(_PRE_FILTER_ANSWERS, plugin, _PRE_FILTER, answer)
-        if answer is SKIP or (isinstance(answer, Status) and answer.code is _SKIP):
+        if isinstance(answer, Status) and answer.code is _SKIP:
             state.skip_filter.add(plugin.name)
         return answer
 

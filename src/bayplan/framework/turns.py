@@ -107,11 +107,14 @@ class Turns(Protocol):
     def order(self, tenant: int, /) -> Order | None:
         """Whose turn it is within a tenant; None where QueueSort alone says so."""
 
-    def restart(self) -> None:
-        """Start over: no tenant has Pods any more, and `tenant` may give other answers."""
+    def restart(self, first: Callable[[int], Pod | None], /) -> None:
+        """Start over: no tenant has Pods any more, and `tenant` may give other answers.
 
-    def enters(self, tenant: int, first: Pod, /) -> None:
-        """The tenant has Pods to be tried from now on; ``first`` is the one that is next."""
+        ``first`` says which Pod of a tenant is next from now on, None where there is none.
+        """
+
+    def enters(self, tenant: int, /) -> None:
+        """The tenant has Pods to be tried from now on."""
 
     def leaves(self, tenant: int, /) -> None:
         """It has none any more."""
@@ -119,8 +122,8 @@ class Turns(Protocol):
     def next_tenant(self) -> int:
         """The tenant whose turn it is, among tenants with Pods."""
 
-    def tried(self, tenant: int, pods: int, first: Pod | None, /) -> None:
-        """So many Pods of the tenant are being tried; then ``first`` is next, None for no more."""
+    def tried(self, tenant: int, pods: int, /) -> None:
+        """So many Pods of the tenant are being tried."""
 
     def now(self) -> float:
         """Seconds since the epoch."""

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
+from bayplan.api.pod import Pod
 from bayplan.api.queues import Order
 from bayplan.framework.turns import Ranking, Turns
 from bayplan.queue.heap import Key, PodHeap
@@ -108,12 +109,16 @@ class TurnQueue:
         self._begin()
 
     def _begin(self) -> None:
-        self._turns.restart()
+        self._turns.restart(self._first_pod)
         self._version = self._turns.version
         self._active = self._turns.active
         self._plain = PodHeap(self._key)
         self._lanes: dict[str, tuple[_Lane, QueuedPod]] = {}
         self._tenants: dict[int, dict[int, _Level]] = {}
+
+    def _first_pod(self, tenant: int) -> Pod | None:
+        levels = self._tenants.get(tenant)
+        return levels[max(levels)].first().pod if levels else None
 
     def _oldest_first(self, queued: QueuedPod) -> tuple[float, Any]:
         return _created(queued, 0.0), self._key(queued)
@@ -148,14 +153,16 @@ class TurnQueue:
         lane, key = self._lane(queued)
         tenant, priority, namespace = lane
         levels = self._tenants.get(tenant)
+        enters = levels is None
         if levels is None:
             levels = self._tenants[tenant] = {}
-            self._turns.enters(tenant, queued.pod)
         level = levels.get(priority)
         if level is None:
             level = levels[priority] = _Level()
         level.add(queued, namespace, key)
         self._lanes[queued.uid] = lane, queued
+        if enters:
+            self._turns.enters(tenant)
 
     def update(self, queued: QueuedPod) -> None:
         """The Pod has changed: reorder it if need be."""
@@ -194,14 +201,11 @@ class TurnQueue:
         levels = tenants[tenant]
         if len(levels) == 1:
             [(priority, level)] = levels.items()
-            queued, pods = level.pop()
-            left = level
         else:
             level = levels[priority := self._next_priority(levels)]
-            queued, pods = level.pop()
-            left = levels[max(p for p, some in levels.items() if some.heaps)]
+        queued, pods = level.pop()
         del self._lanes[queued.uid]
-        turns.tried(tenant, pods, left.first().pod if left.heaps else None)
+        turns.tried(tenant, pods)
         if not level.heaps:
             self._remove(tenant, priority)
         return queued

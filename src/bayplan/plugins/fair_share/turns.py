@@ -87,7 +87,7 @@ class QueueTurns:
         self._step = attempt_share / 100
         self.ageing = ageing
         self.now = now
-        self.restart()
+        self.restart(lambda _: None)
 
     @property
     def active(self) -> bool:
@@ -99,8 +99,9 @@ class QueueTurns:
         """Changes with Queues and the labels of namespaces."""
         return self._queues.version
 
-    def restart(self) -> None:
+    def restart(self, first: Callable[[int], Pod | None]) -> None:
         """Start over with the present tree."""
+        self._first = first
         structure = self._queues.structure
         n = self._without_queue = len(structure)
         weights = np.maximum(structure.weight.astype(np.float64), IDLE_WEIGHT)
@@ -147,8 +148,6 @@ class QueueTurns:
         """By row, whether its rank may be another number than its attempts."""
         self._tried = -1
         """The tenant that was tried last."""
-        self._first: list[Amounts | None] = [None] * (n + 1)
-        """By leaf, what the Pod that is next requests."""
         self._shares: list[list[tuple[int, float]]] = [[] for _ in range(n + 1)]
         """By row, the contended columns and the share of each."""
         self._guaranteed: list[list[list[tuple[int, int]]]] = [[] for _ in range(n + 1)]
@@ -192,19 +191,14 @@ class QueueTurns:
         """The order of the queue's Pods; of Pods without a queue, that of QueueSort."""
         return self._orders[tenant]
 
-    def enters(self, tenant: int, first: Pod) -> None:
+    def enters(self, tenant: int) -> None:
         """The queue has Pods to be tried."""
         self._until_refresh = min(self._until_refresh, SOON if self._children[_ROOT] else 0)
-        self._set_first(tenant, first)
         for row, parent, siblings, _ in self._paths[tenant]:
             if self._ready[row] == 0:
                 self._attempts[row] = max(self._attempts[row], self._reached[parent])
             self._ready[row] += 1
             siblings.put(row, self._rank(row))
-
-    def _set_first(self, tenant: int, first: Pod | None) -> None:
-        charge = self._queues.charge(first) if first is not None else None
-        self._first[tenant] = charge.requests if charge is not None else None
 
     def leaves(self, tenant: int) -> None:
         """It has none any more."""
@@ -226,10 +220,9 @@ class QueueTurns:
             row = self._children[row].first()
         return row
 
-    def tried(self, tenant: int, pods: int, first: Pod | None) -> None:
+    def tried(self, tenant: int, pods: int) -> None:
         """So many Pods of the leaf are being tried; a rated row is ranked by `next_tenant`."""
         self._until_refresh -= pods
-        self._set_first(tenant, first)
         for row, parent, siblings, cost in self._paths[tenant]:
             before = self._reached[parent] = self._attempts[row]
             self._attempts[row] = rank = before + pods * cost
@@ -253,9 +246,11 @@ class QueueTurns:
             if not self._children[leaf]:
                 return self._attempts[row]
             leaf = self._children[leaf].first()
-        first = self._first[leaf]
-        if first is None:
+        pod = self._first(leaf)
+        charge = self._queues.charge(pod) if pod is not None else None
+        if charge is None:
             return self._attempts[row]
+        first = charge.requests
         rank = self._attempts[row]
         if self._shares[row]:
             rank += self._saturation(row, first)
@@ -358,8 +353,9 @@ def places(queues: QueueTree, args: FairShareArgs, now: float) -> dict[str, int]
             before = first.get(charge.row)
             if before is None or _precedence(pod, now) < _precedence(before, now):
                 first[charge.row] = pod
-    for tenant, pod in first.items():
-        turns.enters(tenant, pod)
+    turns.restart(first.get)
+    for tenant in first:
+        turns.enters(tenant)
     structure = queues.structure
     numbers: dict[str, int] = {}
     for number in range(1, len(first) + 1):
