@@ -245,3 +245,9 @@ def add_amounts(rows: Rows, links: Iterable[int], amounts: Amounts, sign: int = 
         sums = rows[link]
         for column, amount in enumerate(amounts):
             sums[column] += sign * amount
+
+
+def total(charges: Mapping[Charge[S], int]) -> list[int]:
+    """(r,) what Pods request together; of each charge, how many there are."""
+    amounts = ([n * amount for amount in charge.requests] for charge, n in charges.items())
+    return [sum(column) for column in zip(*amounts, strict=True)]

@@ -88,12 +88,13 @@ class LabelGroupReport:
             self._nominator.nominate(queued.pod, nodes.get(uid, ""))
         self._say(entry, rejection.sentence or entry.last_report, framework.name)
         previous, entry.conditions = entry.conditions, {}
+        reason, message = str(rejection.reason), rejection.message
         for uid, queued in entry.members.items():
-            node, reason = nodes.get(uid, ""), str(rejection.reason)
-            self._records.add(queued.pod, framework.name, reason, rejection.message, node)
-            news = entry.conditions[uid] = rejection.message, node
+            node = nodes.get(uid, "")
+            self._records.add(queued.pod, framework.name, reason, message, node)
+            news = entry.conditions[uid] = message, node
             if previous.get(uid) != news:
-                condition = not_scheduled(queued.pod, reason, rejection.message)
+                condition = not_scheduled(queued.pod, reason, message)
                 self._statuses.patch(queued.pod, condition, node)
 
     def _say(self, entry: QueuedGroup, sentence: str, profile: str) -> None:

@@ -16,7 +16,7 @@ The reasons: docs/decisions/0021-queues-are-sums.md.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -28,7 +28,17 @@ from bayplan.api.meta import ObjectFault, ObjectReference
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.queues import NodeKind, Queue
 from bayplan.api.workloads import Namespace, PriorityClass
-from bayplan.cache.amounts import NO_ROW, UNLIMITED, Amounts, Charge, Rows, Sums, User, add_amounts
+from bayplan.cache.amounts import (
+    NO_ROW,
+    UNLIMITED,
+    Amounts,
+    Charge,
+    Rows,
+    Sums,
+    User,
+    add_amounts,
+    total,
+)
 from bayplan.cache.cache import Cache
 from bayplan.cache.kept_sums import KeptSums
 from bayplan.cache.node_table import BoolArray, CodedColumn, IntArray
@@ -392,24 +402,31 @@ class QueueTree(KeptSums[Structure]):
 
         The limits of a kind of nodes hold those back that may go to no other one.
         """
-        members: dict[Sequence[int], list[Charge[Structure]]] = defaultdict(list)
-        for pod, charge in zip(pods, self.charges(pods), strict=True):
+        members: dict[Sequence[int], Counter[Charge[Structure]]] = defaultdict(Counter)
+        for charge, number in Counter(self._charges_where_they_must_go(pods)).items():
             if charge is not None:
-                counts = self.charge_on(pod, self.only_kind(pod)) if self._by_node else charge
-                members[charge.links].append(counts)
+                members[charge.links][charge] = number
         others = self.sums.zeros() if len(members) > 1 else None
         for links, some in members.items():
-            amounts = zip(*(charge.requests for charge in some), strict=True)
-            requests = [sum(column) for column in amounts]
-            excess = self.excess(some[0], requests, others, promised)
+            requests = total(some)
+            excess = self.excess(next(iter(some)), requests, others, promised)
             if excess is not None:
                 return excess
             if others is not None:
                 add_amounts(others, links, requests)
         return None
 
-    def only_kind(self, pod: Pod) -> int:
-        """The only kind of nodes where a Pod may go; `NO_KIND` where there is a choice."""
+    def _charges_where_they_must_go(self, pods: Sequence[Pod]) -> list[Charge[Structure] | None]:
+        """Of those that may go to one kind of nodes only, on that kind."""
+        charges = self.charges(pods)
+        if not self._by_node:
+            return charges
+        return [
+            None if charge is None else self.charge_on(pod, self._only_kind(pod))
+            for pod, charge in zip(pods, charges, strict=True)
+        ]
+
+    def _only_kind(self, pod: Pod) -> int:
         possible = self.possible_kinds(pod)
         return possible[0] if len(possible) == 1 else NO_KIND
 

@@ -217,6 +217,8 @@ class FairShare(
     def _not_open(self, pods: Sequence[Pod]) -> str:
         """Why a queue does not take its Pod; "" if all Pods are taken."""
         structure = self._queues.structure
+        if structure.closing.count(None) == len(structure.closing):
+            return ""
         for pod in {(pod.shape, pod.pod_group): pod for pod in pods}.values():
             leaf = self._queues.leaf(pod)
             closing = structure.closing[leaf] if leaf != NO_QUEUE else None

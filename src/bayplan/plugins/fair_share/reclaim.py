@@ -74,7 +74,7 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.api.queues import ReclaimFrom
-from bayplan.cache.amounts import Charge, Limit
+from bayplan.cache.amounts import Charge, Limit, total
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.cache.node_table.pod_table import NOT_STARTED
@@ -194,7 +194,7 @@ class ReclaimRule:
             return False
         if self._counters.any_leaving or self._any_below(preemptor, row):
             return True
-        within = next((self._queue_row(link) for link, *_ in self._excesses(preemptor)), None)
+        within = self._within(preemptor)
         if within == row:
             return False
         chain = self._queues.structure.chains[row]
@@ -205,6 +205,10 @@ class ReclaimRule:
         by_line = [asked[:, some].any(axis=1) & fits[:, some].all(axis=1) for some in lines]
         at_best = np.logical_or.reduce(by_line)
         return bool(self._givers(preemptor, row, at_best, self._used(preemptor), within))
+
+    def _within(self, preemptor: Preemptor) -> int | None:
+        """The queue whose limit is in the way, the nearest one; None where no limit is."""
+        return next((self._queue_row(link) for link, *_ in self._excesses(preemptor)), None)
 
     def may_have_victims(self, preemptor: Preemptor) -> bool:
         """Whether there can be victims once shares, or what is guaranteed, have changed.
@@ -244,6 +248,8 @@ class ReclaimRule:
         yields = running.leaving | parties.own
         if not names or not (parties.givers or yields.any()):
             return None
+        if not yields.any() and self._within(preemptor) == parties.row:
+            return NoRoom()
         most = np.full((len(structure), len(structure.resources)), -1)
         kept = np.ones(len(running), np.bool_)
         spare = _by_leaf(parties.leaves, np.flatnonzero(parties.spare))
@@ -577,9 +583,7 @@ class ReclaimRule:
         return used
 
     def _needed(self, preemptor: Preemptor) -> IntArray:
-        charges = self._charges(preemptor)[: preemptor.minimum]
-        needed: IntArray = np.array([charge.requests for charge in charges]).sum(axis=0)
-        return needed
+        return np.array(total(Counter(self._charges(preemptor)[: preemptor.minimum])), np.int64)
 
     def _charges(self, preemptor: Preemptor) -> Sequence[Charge[Structure]]:
         """The charge of each Pod with a queue, at the target."""
@@ -587,8 +591,13 @@ class ReclaimRule:
         of, at, charges = self._charged
         sums = charges[0].sums if charges else None
         if of is not preemptor or at is not target or sums is not queues.sums:
-            pods = [pod for pod in preemptor.pods if queues.leaf(pod) != NO_QUEUE]
-            charges = [queues.charge_on(pod, target[pod.shape]) for pod in pods]
+            own = zip(preemptor.pods, queues.charges(preemptor.pods), strict=True)
+            at_kind = bool(queues.structure.kind_columns)
+            charges = [
+                queues.charge_on(pod, target[pod.shape]) if at_kind else charge
+                for pod, charge in own
+                if charge is not None
+            ]
             self._charged = preemptor, target, charges
         return charges
 
