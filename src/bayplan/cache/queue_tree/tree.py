@@ -417,7 +417,7 @@ class QueueTree(KeptSums[Structure]):
         return None
 
     def _charges_where_they_must_go(self, pods: Sequence[Pod]) -> list[Charge[Structure] | None]:
-        """Of those that may go to one kind of nodes only, on that kind."""
+        """What each counts for; a Pod with a single possible kind of nodes, on that kind."""
         charges = self.charges(pods)
         if not self._by_node:
             return charges
