@@ -236,15 +236,15 @@ class PackingWorld(CoreWorld):
         if queued is None:
             return None
         pod = self._pods[queued.pod.name]
-        before = self.client.bound
+        before = self.bound
         self._scheduler.schedule_one(queued)
-        for message in self.client.echo:
+        for message in self.echo:
             if isinstance(message, Changed) and message.kind is RESOURCE_CLAIM:
                 self.ledger.claim(message.object)
             elif isinstance(message, Changed) and message.kind is POD:
                 self._seen(pod, message.object)
         self._take_in()
-        return pod, self.client.bound > before
+        return pod, self.bound > before
 
     def _seen(self, pod: TracePod, bound: Pod) -> None:
         if pod.name in self._bound:

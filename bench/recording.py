@@ -1,8 +1,8 @@
-"""The core with no API server: the real scheduler on a real cache, and a client that agrees.
+"""The core with no API server: the real scheduler on a real cache, and one that agrees to all.
 
 What the API server would send back (a Pod with its node, a nomination, a victim that is gone) comes
-back through the handlers as it does in earnest, but as objects: nothing is encoded or decoded while
-the clock runs.
+back through the handlers as it does in earnest, but as objects: nothing but claims is encoded or
+decoded while the clock runs. It is the one that a replay has, too.
 """
 
 from __future__ import annotations
@@ -17,108 +17,23 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bayplan.api.kinds import KINDS, NODE, POD, RESOURCE_CLAIM
-from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Ports, build
-from bayplan.client.errors import ApiError
+from bayplan.app.follow import NoEvents
 from bayplan.config import EffectiveConfig
 from bayplan.engine.registry import Registry
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import ActivatePods, Changed, Removed, Replaced, WatchMessage
+from bayplan.replay.api_server import VirtualApiServer, VirtualStatuses
 from bayplan.telemetry.instrument import Instrument
 from bayplan.telemetry.metrics import Metrics
 from bayplan.testing.ports import InlineExecutor
-from bench.claims import ClaimController, ClaimStore
+from bench.claims import ClaimController
 from bench.objects import PLACED, Item, Objects
 from bench.workloads import Churn, Workload
 
-Done = Callable[[ApiError | None], None]
-
 NOMINAL_RATE = 400.0
 """Pods a second that churn is paced for: about what kube-scheduler places."""
-
-
-class RecordingClient:
-    """Agrees to every write, and keeps what the API server would say next.
-
-    Attributes:
-        echo: messages that are due.
-        bound: how many Pods were bound.
-        claims: the ResourceClaims of the cluster.
-    """
-
-    def __init__(self) -> None:
-        self.claims = ClaimStore()
-        self.echo: list[WatchMessage] = []
-        self.bound = 0
-
-    def bind(self, pod: Pod, _node_name: str, on_done: Done) -> None:
-        """As `bayplan.client.writer.Writer.bind`; ``pod`` has its node already."""
-        self.bound += 1
-        self.echo.append(Changed(POD, pod))
-        on_done(None)
-
-    def patch_pod_status(
-        self, pod: Pod, _condition: Condition | None, nominated: str | None, on_done: Done
-    ) -> None:
-        """As `Writer.patch_pod_status`; of conditions nobody here takes notice."""
-        if nominated is not None and nominated != pod.status.nominated_node_name:
-            nominee = copy.copy(pod)
-            nominee.status = msgspec.structs.replace(pod.status, nominated_node_name=nominated)
-            self.echo.append(Changed(POD, nominee))
-        on_done(None)
-
-    def patch(self, path: str, body: bytes, _content_type: str) -> bytes:
-        """As `Writer.patch`, of claims; nobody here reads which claim a Pod's status names."""
-        if f"/{RESOURCE_CLAIM.plural}/" not in path:
-            return body
-        return self._stored(self.claims.patch(path, body))
-
-    def read(self, path: str) -> bytes:
-        """As `Writer.read`; no workload of the core reads objects."""
-        raise AssertionError(f"{path} is read")
-
-    def create(self, path: str, body: bytes) -> bytes:
-        """As `Writer.create`, of a claim for extended resources."""
-        return self._stored(self.claims.create(path, body))
-
-    def delete_later(self, path: str, _uid: str, _on_done: Done) -> None:
-        """As `Writer.delete_later`; no workload of the core deletes other objects."""
-        raise AssertionError(f"{path} is deleted")
-
-    def patch_later(self, path: str, _body: bytes, _content_type: str, _on_done: Done) -> None:
-        """As `Writer.patch_later`; no workload of the core writes other objects."""
-        raise AssertionError(f"{path} is patched")
-
-    def delete_pod(self, pod: Pod, on_done: Done) -> None:
-        """As `Writer.delete_pod`."""
-        self.echo.append(Removed(POD, pod))
-        on_done(None)
-
-    def _stored(self, claim: bytes) -> bytes:
-        self.echo.append(Changed(RESOURCE_CLAIM, RESOURCE_CLAIM.decode(claim)))
-        return claim
-
-
-class StatusWriter:
-    """Passes on what the scheduler says of its Pods."""
-
-    def __init__(self, client: RecordingClient) -> None:
-        self._client = client
-
-    def patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
-        """As `bayplan.report.pods.StatusWriter.patch`."""
-        self._client.patch_pod_status(pod, condition, nominated, lambda _: None)
-
-    def patch_group(self, *_: object) -> None:
-        """Conditions of PodGroups are not recorded."""
-
-
-class NoEvents:
-    """Takes events and forgets them."""
-
-    def event(self, *_: object) -> None:
-        """As `bayplan.framework.handle.EventRecorder.event`."""
 
 
 class Placing(NamedTuple):
@@ -133,7 +48,8 @@ class CoreWorld:
     """One scheduler and the cluster of a workload, in memory.
 
     Attributes:
-        client: what was written.
+        bound: how many Pods were bound.
+        echo: what the API server would say next.
         core: the scheduler and its world.
         inbox: what other threads post to the scheduling thread.
     """
@@ -148,14 +64,19 @@ class CoreWorld:
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self.client = RecordingClient()
+        self.echo: list[WatchMessage] = []
+        self.bound = 0
+        self._server = VirtualApiServer(self.echo.append, lambda _: False)
+        self._server.on_bound = self._pod_bound
+        self._server.on_evicted = lambda pod: self.echo.append(Removed(POD, pod))
+        self._server.on_nominated = self._nominated
         self._objects = objects
         self.inbox = Inbox()
         self._claims = ClaimController()
         ports = Ports(
             events=NoEvents(),
-            writer=self.client,
-            statuses=StatusWriter(self.client),
+            writer=self._server,
+            statuses=VirtualStatuses(self._server),
             inbox=self.inbox,
             instrument=instrument or Metrics(),
             binding_workers=InlineExecutor(),
@@ -180,10 +101,10 @@ class CoreWorld:
 
     def place(self, pods: int, seconds: float) -> Placing:
         """Schedule until that many Pods are bound, time is up, or nothing more can be done."""
-        client, pop = self.client, self.core.world.queue.pop
-        before, started, cpu = client.bound, perf_counter(), process_time()
+        pop = self.core.world.queue.pop
+        before, started, cpu = self.bound, perf_counter(), process_time()
         goal, deadline = before + pods, started + seconds
-        while client.bound < goal and perf_counter() < deadline:
+        while self.bound < goal and perf_counter() < deadline:
             queued = pop()
             if queued is None:
                 if not self._take_in():
@@ -192,7 +113,7 @@ class CoreWorld:
             self._scheduler.schedule_one(queued)
             self._take_in()
             self._keep_churning()
-        return Placing(client.bound - before, perf_counter() - started, process_time() - cpu)
+        return Placing(self.bound - before, perf_counter() - started, process_time() - cpu)
 
     def _fill(self) -> None:
         nodes = []
@@ -212,18 +133,28 @@ class CoreWorld:
     def _create(self, item: Item) -> None:
         for each in self._claims.expanded(item):
             if each.kind == RESOURCE_CLAIM.name:
-                self.client.claims.add(each)
+                self._server.objects[f"{each.path}/{each.name}"] = msgspec.json.decode(each.body)
             self.apply(Changed(KINDS[each.kind], _object(each)))
 
     def apply(self, message: WatchMessage) -> None:
         """Something that the API server says."""
         self.core.world.handlers.apply(message)
 
+    def _pod_bound(self, pod: Pod) -> None:
+        self.bound += 1
+        self.echo.append(Changed(POD, pod))
+
+    def _nominated(self, pod: Pod, node: str) -> None:
+        nominee = copy.copy(pod)
+        nominee.status = msgspec.structs.replace(pod.status, nominated_node_name=node)
+        self.echo.append(Changed(POD, nominee))
+
     def _take_in(self) -> bool:
         """Outcomes of bindings, then what the API server would say; whether there was any."""
-        busy = bool(self.inbox) or bool(self.client.echo) or self._scheduler.in_flight > 0
+        busy = bool(self.inbox) or bool(self.echo) or self._scheduler.in_flight > 0
         self._scheduler.take_in(wait=False)
-        echo, self.client.echo = self.client.echo, []
+        echo = self.echo.copy()
+        self.echo.clear()
         for message in echo:
             self.apply(message)
         return busy

@@ -28,10 +28,12 @@ def recording(cluster: Cluster, path: Path, *options: str) -> Iterator[subproces
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("recording: ")
-        yield process
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        process.wait(SOON)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            process.wait(SOON)
 
 
 def known(path: Path) -> Known:

@@ -80,6 +80,23 @@ def test_the_zone_with_most_pods_is_lost() -> None:
     assert measured.survivors == {ZONE: pytest.approx(1 / 3)}
 
 
+def test_an_owner_loses_the_zone_with_most_of_its_pods() -> None:
+    cluster = Cluster()
+    for name, zone in (("n1", "a"), ("n2", "b"), ("n3", "")):
+        made = make_node(name).capacity(cpu="8", memory="64Gi", pods=20)
+        cluster.add(made.label(ZONE, zone) if zone else made)
+    places = {"spread": "n1 n1 n2", "together": "n1 n1", "nowhere": "n3 n3", "alone": "n1"}
+    for owner, nodes in places.items():
+        for number, node in enumerate(nodes.split()):
+            pod = make_pod(f"{owner}-{number}").req(cpu="1").owner("ReplicaSet", owner)
+            cluster.add(pod.node(node))
+    cluster.add(make_pod("nobodys").node("n1"))
+    owners = measures_of(cluster.nodes, cluster.world.cache.pods()).owners[ZONE]
+    assert owners.count == 3
+    assert owners.survivors == pytest.approx((1 / 3 + 0 + 1) / 3)
+    assert owners.lost == pytest.approx(1 / 3)
+
+
 def test_nodes_without_a_pod_could_be_given_back() -> None:
     measured = _measured([Node(8, 0, "", "1.5"), Node(8, 0, "", "2")], [Pod(0, 1, 1, 0)])
     assert (measured.price, measured.price_of_all) == (1.5, 3.5)

@@ -9,6 +9,8 @@ free devices   how many devices are free on nodes with exactly 1, 2, 3, ... of t
 fragmentation  of the free devices, the share that is of no use to a Pod drawn from those that ask
                for such devices: too few on one node, or too little CPU or memory beside them
 survivors      of the Pods, the share that is left when the domain with most of them is lost
+owners         of each owner with several Pods, the same, when it loses the domain with most of its
+               Pods: the mean, and the share of such owners with all Pods in one domain
 price          of the nodes with a Pod, and of all, an hour
 ============== =================================================================================
 
@@ -17,8 +19,9 @@ Devices are extended resources. Pods count as a resource of their own, ``pods``.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -35,6 +38,13 @@ PRICE = PriceRule(annotation="bayplan.dev/hourly-price")
 ZONE = "topology.kubernetes.io/zone"
 Request = tuple[tuple[str, int], ...]
 """What a Pod requests: resources by name, with the amounts."""
+
+
+class Owned(NamedTuple):
+    """Pods of owners: for each the number of the owner, and its place among the nodes; ``(p,)``."""
+
+    owners: IntArray
+    places: IntArray
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -61,11 +71,26 @@ class Devices(msgspec.Struct, frozen=True):
     fragmentation: float | None
 
 
+class Owners(msgspec.Struct, frozen=True):
+    """What becomes of owners that have several Pods on nodes.
+
+    Attributes:
+        count: how many there are.
+        survivors: of their Pods, the share that is left; the mean of all owners.
+        lost: of the owners, the share that has all Pods in one domain.
+    """
+
+    count: int
+    survivors: float
+    lost: float
+
+
 class Measures(msgspec.Struct, frozen=True):
     """See the module's docstring; shares are from 0 to 1.
 
     Attributes:
         survivors: by level, a node label; only levels that two nodes at least differ in.
+        owners: by level, likewise; only where an owner has several Pods.
         price: of the nodes with a Pod; None where no node has a price.
         price_of_all: of all nodes.
     """
@@ -77,6 +102,7 @@ class Measures(msgspec.Struct, frozen=True):
     stranded: dict[str, float]
     devices: dict[str, Devices]
     survivors: dict[str, float]
+    owners: dict[str, Owners]
     price: float | None
     price_of_all: float | None
 
@@ -87,6 +113,7 @@ def measures(
     domains: Mapping[str, IntArray],
     prices: FloatArray,
     demands: Mapping[Request, int],
+    owned: Owned,
 ) -> Measures:
     """The measures of nodes whose columns these are, each ``(n,)``.
 
@@ -96,7 +123,9 @@ def measures(
         domains: by level, the number of the node's domain; negative for none.
         prices: an hour; NaN where the price is not known.
         demands: what Pods request, and how many do.
+        owned: the Pods of owners.
     """
+    differ = [level for level, codes in domains.items() if len(np.unique(codes[codes >= 0])) > 1]
     free = {name: np.maximum(offered[name] - requested[name], 0) for name in offered}
     known = ~np.isnan(prices)
     occupied = requested[PODS] > 0
@@ -110,11 +139,8 @@ def measures(
             for name, amounts in stranded(offered, free).items()
         },
         devices={name: _devices(name, free, demands) for name in offered if is_device(name)},
-        survivors={
-            level: 1 - _most(codes, requested[PODS])
-            for level, codes in domains.items()
-            if len(np.unique(codes[codes >= 0])) > 1
-        },
+        survivors={level: 1 - _most(domains[level], requested[PODS]) for level in differ},
+        owners={level: _owners(domains[level], owned) for level in differ if len(owned.owners)},
         price=float(prices[known & occupied].sum()) if known.any() else None,
         price_of_all=float(prices[known].sum()) if known.any() else None,
     )
@@ -130,10 +156,11 @@ def measures_of(
 
     Args:
         nodes: the table.
-        pods: whose requests say what free devices are good for, such as all there are.
+        pods: all there are; their requests say what free devices are good for.
         levels: node labels that divide the cluster.
         rule: where prices stand.
     """
+    pods = list(pods)
     rows = nodes.exists.nonzero()[0]
     offered = {name: nodes.allocatable(name)[rows] for name in sorted(nodes.resources)}
     requested = {name: nodes.requested(name)[rows] for name in offered}
@@ -144,6 +171,7 @@ def measures_of(
         {level: nodes.domains(level)[rows] for level in levels},
         nodes.ensure_column(NodePrices).follow(rule, nodes).values[rows],
         demands_of(pods) if any(map(is_device, offered)) else {},
+        owned_of(nodes, rows, pods),
     )
 
 
@@ -159,6 +187,9 @@ def named(measures: Measures) -> dict[str, float]:
         if devices.fragmentation is not None:
             numbers[f"fragmentation {name}"] = devices.fragmentation
     numbers |= {f"survivors {level}": share for level, share in measures.survivors.items()}
+    for level, owners in measures.owners.items():
+        numbers[f"survivors of an owner, {level}"] = owners.survivors
+        numbers[f"owners in one {level}"] = owners.lost
     if measures.price is not None:
         numbers["price of nodes with Pods"] = measures.price
     return numbers
@@ -181,6 +212,19 @@ def demands_of(pods: Iterable[Pod]) -> dict[Request, int]:
         amounts = pod_requests(pod).amounts
         demands[tuple(sorted((n, v) for n, v in amounts.items() if v))] += counts[requests]
     return demands
+
+
+def owned_of(nodes: LiveNodeTable, rows: IntArray, pods: Iterable[Pod]) -> Owned:
+    """The Pods on nodes of owners that have several; places are those in ``rows``."""
+    by_owner: defaultdict[tuple[str, tuple[str, str]], list[int]] = defaultdict(list)
+    for pod in pods:
+        shape, row = pod.shape, nodes.row(pod.node_name)
+        if shape.owner[1] and row is not None:
+            by_owner[shape.namespace, shape.owner].append(row)
+    several = [found for found in by_owner.values() if len(found) > 1]
+    owners = np.repeat(np.arange(len(several)), [len(found) for found in several])
+    where = np.array([row for found in several for row in found], np.int64)
+    return Owned(owners, np.searchsorted(rows, where))
 
 
 def is_device(resource: str) -> bool:
@@ -233,6 +277,18 @@ def _most(codes: IntArray, pods: IntArray) -> float:
     """The share of the Pods that is in one domain, at most."""
     somewhere = codes >= 0
     return _ratio(np.bincount(codes[somewhere], pods[somewhere]).max(), pods.sum())
+
+
+def _owners(codes: IntArray, owned: Owned) -> Owners:
+    """A Pod on a node without a domain is never lost."""
+    pods = np.bincount(owned.owners)
+    domains = codes[owned.places]
+    somewhere = domains >= 0
+    pairs = owned.owners[somewhere] * (codes.max() + 1) + domains[somewhere]
+    together, counts = np.unique(pairs, return_counts=True)
+    most = np.zeros(len(pods), np.int64)
+    np.maximum.at(most, together // (codes.max() + 1), counts)
+    return Owners(len(pods), float((1 - most / pods).mean()), float((most == pods).mean()))
 
 
 def _devices(name: str, free: Mapping[str, IntArray], demands: Mapping[Request, int]) -> Devices:

@@ -24,6 +24,7 @@ class Followed:
         config: fields of the configuration by which the shadow judges.
         settings: of the shadow.
         namespaces: whose Pods are judged; none for all.
+        feature_gates: of the scheduler that judges.
     """
 
     def __init__(
@@ -32,9 +33,10 @@ class Followed:
         settings: Settings | None = None,
         namespaces: tuple[str, ...] = (),
         remembered: int = 1000,
+        feature_gates: str = "",
     ) -> None:
         profiles = {"profiles": [{"schedulerName": THEIRS}]}
-        self.cluster = Cluster(config=profiles | (config or {}))
+        self.cluster = Cluster(config=profiles | (config or {}), feature_gates=feature_gates)
         self.cluster.scheduler.active = False
         core, clock = self.cluster.core, self.cluster.clock
         self.tally = Tally(remembered, clock)

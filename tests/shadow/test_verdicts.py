@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.properties import length
 from tests.shadow.harness import THEIRS, Followed
 
+from bayplan.decide.deciding import deciding
 from bayplan.shadow.verdict import NotCompared, Outcome, Theirs, sentence
 from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
+ZONE = "topology.kubernetes.io/zone"
 FULL = "0/1 nodes are available: 1 Insufficient cpu. "
 NO_VICTIMS = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 PACKING = {
@@ -251,3 +256,43 @@ def test_every_outcome_has_a_sentence() -> None:
 
     for outcome in Outcome:
         assert sentence(msgspec.structs.replace(followed.verdict(one), outcome=outcome))
+
+
+@given(
+    cpus=st.lists(st.integers(2, 6), min_size=2, max_size=6),
+    there=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), max_size=8),
+    data=st.data(),
+)
+@length(60)
+def test_scores_of_both_nodes_are_those_of_a_search_of_all_nodes(
+    cpus: list[int], there: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """They are made after our decision was given back, and of two nodes alone."""
+    followed = Followed(PACKING)
+    followed.add(*(node(f"n{i}", cpu).label(ZONE, f"z{i % 2}") for i, cpu in enumerate(cpus)))
+    for number, (place, app) in enumerate(there):
+        name = f"n{place % len(cpus)}"
+        followed.add(pod(f"there-{number}", 0).label("app", f"a{app}").node(name))
+    made = make_pod("p").req(cpu=1).label("app", "a0")
+    made.preferred_pod_affinity(50, ZONE, {"matchLabels": {"app": "a1"}})
+    made.spread(ZONE, {"matchLabels": {"app": "a0"}}, when="ScheduleAnyway")
+    followed.show(made)
+    followed.follow()
+    core, asked = followed.cluster.core, made.obj()
+    framework = core.profiles[THEIRS]
+    with deciding(core.placers, framework, asked, detailed=True, commits=False) as decision:
+        assert decision.detail is not None
+        parts = decision.detail.scores
+    if parts is None:
+        return
+    names = followed.cluster.nodes.names
+    totals = {
+        str(names[row]): sum(int(part.scores[part.rows == row][0]) for part in parts)
+        for row in parts[0].rows.tolist()
+    }
+    theirs = data.draw(st.sampled_from(sorted(totals)))
+    followed.bind(made, theirs)
+    followed.follow()
+    said = followed.verdict(made)
+    assert said.difference == max(totals.values()) - totals[theirs]
+    assert totals[said.ours.node] == max(totals.values())

@@ -356,13 +356,22 @@ class NodeSearch:
         self._plugins.time(state, _SCORE, started)
         return totals
 
-    def score_parts(self, state: CycleState, pod: Pod, fit: Fit) -> list[PluginScores]:
-        """What `score` adds up, plugin by plugin, in the profile's order."""
-        answers = self._pre_score(state, pod, fit)
-        rows = np.flatnonzero(fit.feasible)
+    def score_parts(
+        self, state: CycleState, pod: Pod, fit: Fit, rows: IntArray | None = None
+    ) -> list[PluginScores]:
+        """What `score` adds up, plugin by plugin, in the profile's order.
+
+        Args:
+            state: after `find`.
+            pod: the Pod.
+            fit: what `find` returned, on the tables as they were then.
+            rows: the feasible nodes to score; None for all.
+        """
+        answers, feasible = self._pre_score(state, pod, fit), fit.feasible
+        rows = np.flatnonzero(feasible) if rows is None else rows
         parts = [
             PluginScores(
-                s.name, rows, s.weight * answers.normalized(s, pod, self._nodes, fit.feasible)
+                s.name, rows, s.weight * answers.normalized(s, pod, self._nodes, feasible, rows)
             )
             for s in answers.scores
         ]

@@ -24,11 +24,13 @@ from bayplan.api.kinds import (
 )
 from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod
+from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.client.errors import NotFound
 from bayplan.framework.handle import ClusterWriter, Done
 from bayplan.inbox.messages import Changed, Removed, WatchMessage
 from bayplan.plugins.volume_binding.binding import BIND_COMPLETED
 from bayplan.plugins.volume_binding.finder import SELECTED_NODE
+from bayplan.report.pods import StatusWriter
 
 Json = dict[str, Any]
 
@@ -243,6 +245,27 @@ class VirtualApiServer(ClusterWriter):
         claim["spec"]["volumeName"] = volume
         claim["metadata"].setdefault("annotations", {})[BIND_COMPLETED] = "yes"
         self._store(path, claim)
+
+
+class VirtualStatuses(StatusWriter):
+    """Keeps what is said of Pods.
+
+    Attributes:
+        messages: by uid, the latest one.
+    """
+
+    def __init__(self, server: VirtualApiServer) -> None:
+        self._server = server
+        self.messages: dict[str, str] = {}
+
+    def patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
+        """See `StatusWriter`."""
+        if condition is not None:
+            self.messages[pod.uid] = condition.message
+        self._server.patch_pod_status(pod, condition, nominated, lambda _: None)
+
+    def patch_group(self, pod_group: KubernetesPodGroup, condition: Condition) -> None:
+        """Conditions of PodGroups change nothing that is decided."""
 
 
 def merge(target: Json, change: Json) -> None:

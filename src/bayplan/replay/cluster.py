@@ -20,9 +20,7 @@ from typing import Any
 import msgspec
 
 from bayplan.api.kinds import NODE, POD, Kind
-from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod, PodStatus, WirePod
-from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.app.assembly import Ports, build
 from bayplan.app.follow import NoEvents
 from bayplan.attempt.selection import TieBreak
@@ -34,11 +32,10 @@ from bayplan.inbox.messages import Changed, Removed, WatchMessage
 from bayplan.measures import measures_of
 from bayplan.recordings.lines import Line, Type, by_id
 from bayplan.recordings.recorder import Meta, meta_of
-from bayplan.replay.api_server import VirtualApiServer
+from bayplan.replay.api_server import VirtualApiServer, VirtualStatuses
 from bayplan.replay.lives import Lives
 from bayplan.replay.outcome import Sample
 from bayplan.replay.surroundings import Clock, InlineExecutor
-from bayplan.report.pods import StatusWriter
 from bayplan.simulation.loss import NOT_MADE_AGAIN
 from bayplan.telemetry.instrument import Instrument
 
@@ -74,22 +71,6 @@ class _Counts(Instrument):
         self.attempts += 1
 
 
-class _Statuses(StatusWriter):
-    """Keeps what is said of Pods."""
-
-    def __init__(self, server: VirtualApiServer) -> None:
-        self._server = server
-        self.messages: dict[str, str] = {}
-
-    def patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
-        if condition is not None:
-            self.messages[pod.uid] = condition.message
-        self._server.patch_pod_status(pod, condition, nominated, lambda _: None)
-
-    def patch_group(self, pod_group: KubernetesPodGroup, condition: Condition) -> None:
-        """Conditions of PodGroups change nothing that is decided."""
-
-
 class ReplayedCluster:
     """See the module's docstring.
 
@@ -122,7 +103,7 @@ class ReplayedCluster:
         self._server.on_bound = self._bound
         self._server.on_evicted = self._evicted
         self._server.on_nominated = self._nominated
-        self._statuses = _Statuses(self._server)
+        self._statuses = VirtualStatuses(self._server)
         ports = Ports(
             events=NoEvents(),
             writer=self._server,

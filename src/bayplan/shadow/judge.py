@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Reason, Rejection
 from bayplan.cache.node_table import IntArray
@@ -41,15 +43,18 @@ class Judge:
     def __init__(self, world: World, profiles: Profiles, placers: Placers) -> None:
         self._world, self._profiles, self._placers = world, profiles, placers
 
-    def judge(self, pod: Pod, theirs: Theirs, at: float) -> Judgement:
-        """Compare their decision about ``pod``, which has no node yet, with ours."""
+    def judge(self, pod: Pod, theirs: Theirs, at: float, *, commits: bool = True) -> Judgement:
+        """Compare their decision about ``pod``, which has no node yet, with ours.
+
+        ``commits``: whether Reserve and Permit are asked; not of a Pod of a group.
+        """
         framework = self._profiles[pod.spec.scheduler_name]
         gate = gate_status(framework, pod)
         if gate is not None:
             ours = Ours(message=gate.message)
-            outcome = Outcome.PENDING_HERE if theirs.node else _both_wait(theirs, ours)
+            outcome = Outcome.PENDING_HERE if theirs.node else both_wait(theirs, ours)
             return Judgement(_verdict(pod, theirs, at, outcome, ours, plugin=gate.plugin))
-        with deciding(self._placers, framework, pod) as decision:
+        with deciding(self._placers, framework, pod, commits=commits) as decision:
             agreed = self._agreed(decision, theirs)
             if agreed is not None:
                 return Judgement(_verdict(pod, theirs, at, *agreed))
@@ -64,7 +69,7 @@ class Judge:
             return Judgement(_verdict(pod, theirs, at, Outcome.NOMINATED, ours))
         row = self._world.cache.nodes.row(theirs.node)
         if row is not None and decision.placement.fit.feasible[row]:
-            verdict = self._scored(framework, pod, theirs, ours, row, at)
+            verdict = self._scored(framework, decision, theirs, ours, row, at)
         else:
             verdict = self._infeasible(framework, pod, theirs, ours, row, at)
         everywhere = framework.search.asked_others(decision.state)
@@ -95,14 +100,20 @@ class Judge:
     # A node here
 
     def _scored(
-        self, framework: Framework, pod: Pod, theirs: Theirs, ours: Ours, row: int, at: float
+        self,
+        framework: Framework,
+        decision: Decision,
+        theirs: Theirs,
+        ours: Ours,
+        row: int,
+        at: float,
     ) -> Verdict:
-        """How much more our node scores, and by which plugins."""
-        mine = self._world.cache.nodes.row(ours.node)
+        """How much more our node scores, and by which plugins; the decision is given back."""
+        mine, pod = self._world.cache.nodes.row(ours.node), decision.pod
         assert mine is not None
-        with deciding(self._placers, framework, pod, commits=False) as decision:
-            assert decision.placement is not None
-            parts = framework.search.score_parts(decision.state, pod, decision.placement.fit)
+        assert decision.placement is not None
+        rows, fit = np.array([mine, row]), decision.placement.fit
+        parts = framework.search.score_parts(decision.state, pod, fit, rows)
         scores = _scores(parts, mine, row)
         gains = {plugin: here - there for plugin, (here, there) in scores.items()}
         most = max(gains, key=lambda name: gains[name], default="")
@@ -141,7 +152,7 @@ class Judge:
             outcome = _evictions(theirs, ours, shown)
             verdict = _verdict(pod, theirs, at, outcome, ours)
         else:
-            verdict = _verdict(pod, theirs, at, _both_wait(theirs, ours), ours)
+            verdict = _verdict(pod, theirs, at, both_wait(theirs, ours), ours)
         return Judgement(verdict, failed)
 
 
@@ -164,7 +175,8 @@ def _verdict(
     )
 
 
-def _both_wait(theirs: Theirs, ours: Ours) -> Outcome:
+def both_wait(theirs: Theirs, ours: Ours) -> Outcome:
+    """The outcome where a Pod has no node there and here, and evicts nobody here."""
     if theirs.nominated:
         return Outcome.EVICTS_THERE
     return Outcome.SAME_MESSAGE if theirs.message == ours.message else Outcome.OTHER_MESSAGE

@@ -141,5 +141,10 @@ def lines(moments: Sequence[dict[str, Any]]) -> dict[str, list[float | None]]:
             draw(f"fragmentation of {name}", place, devices["fragmentation"])
         for level, share in moment["survivors"].items():
             draw(f"Pods that survive the loss of one {level}", place, share)
+        for level, owners in moment["owners"].items():
+            draw(
+                f"Pods of an owner that survive the loss of one {level}", place, owners["survivors"]
+            )
+            draw(f"owners with all Pods in one {level}, share", place, owners["lost"])
         draw("price an hour of nodes in use", place, moment["price"])
     return drawn

@@ -71,6 +71,7 @@ def plain(verdict: Verdict) -> Document:
     """A verdict as plain data."""
     document: Document = {
         "pod": verdict.pod,
+        "members": list(verdict.members),
         "owner": verdict.owner,
         "time": time_of(verdict.at),
         "outcome": verdict.outcome,
@@ -180,6 +181,6 @@ EXCUSED_WORDS = {
     "notChecked": "may be a matter of that order, which was not found out",
     "behind": "the shadow was too far behind",
     "notWatched": "bound while the watch was broken",
-    "group": "groups are placed as a whole here",
+    "group": "a group with a topology on other nodes",
     "error": "an error, there or here",
 }

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import count, islice
 from typing import NamedTuple
 
@@ -35,8 +36,10 @@ from bayplan.engine.faults import AttemptFault
 from bayplan.groups.placers import Placers
 from bayplan.inbox.messages import Changed, Removed, Replaced, WatchMessage
 from bayplan.profiles import Profiles
+from bayplan.queue.queued_group import QueuedGroup
 from bayplan.shadow.follows import Follows
-from bayplan.shadow.judge import Judge, Judgement
+from bayplan.shadow.group_judge import GroupJudge
+from bayplan.shadow.judge import Judge
 from bayplan.shadow.moves import (
     MOST,
     SECONDS,
@@ -49,7 +52,7 @@ from bayplan.shadow.moves import (
 )
 from bayplan.shadow.prior import KINDS, Prior, Written
 from bayplan.shadow.tally import Tally
-from bayplan.shadow.verdict import NotCompared, Theirs
+from bayplan.shadow.verdict import NotCompared, Theirs, Verdict
 from bayplan.world import World
 
 log = structlog.get_logger("shadow")
@@ -108,6 +111,7 @@ class Shadow:
         self.follows, self.settings = follows, settings
         self._clock, self._now = clock, now
         self._judge = Judge(world, profiles, placers)
+        self._group_judge = GroupJudge(world, profiles, placers, self._judge)
         self._prior, self._moves = Prior(world.cache.objects), Moves()
         self._waiting: deque[Seen] = deque()
         self._numbers = count()
@@ -225,22 +229,36 @@ class Shadow:
 
     def _updated(self, old: Pod, pod: Pod) -> None:
         """A Pod goes on to wait: an attempt has failed, or a node is expected."""
-        theirs = _failed(old, pod)
-        if theirs is not None:
+        theirs = self._shown(old, pod)
+        if _has_failed(old, pod, Reason.SCHEDULER_ERROR):
+            self._tried.add(pod.uid)
+            self._skip(pod, NotCompared.ERROR)
+        elif theirs is None:
+            return
+        elif theirs.node:
+            if self._expected.get(pod.uid) != theirs.node:
+                self._compare(old, theirs, self._prior.written(old))
+                self._expected[pod.uid] = theirs.node
+        else:
             self._tried.add(pod.uid)
             if pod.uid in self._early:
                 self._early.discard(pod.uid)
-                return
-            if theirs.nominated:
-                victims = self._victims(theirs.nominated)
-                theirs = msgspec.structs.replace(theirs, victims=victims)
-            self._compare(old, theirs, self._prior.written(old))
-        elif _has_failed(old, pod, Reason.SCHEDULER_ERROR):
-            self._tried.add(pod.uid)
-            self._skip(pod, NotCompared.ERROR)
-        elif (node := pod.status.nominated_node_name) and node != old.status.nominated_node_name:
-            self._compare(old, Theirs(node=node), self._prior.written(old))
-            self._expected[pod.uid] = node
+            else:
+                self._compare(old, theirs, self._prior.written(old))
+
+    def _shown(self, old: Pod, pod: Pod) -> Theirs | None:
+        """What a new version of a Pod without a node shows of their decision; None for nothing."""
+        if pod.node_name:
+            return Theirs(node=pod.node_name)
+        theirs = _failed(old, pod)
+        if theirs is None:
+            node = pod.status.nominated_node_name
+            expected = node if node != old.status.nominated_node_name else ""
+            return Theirs(node=expected) if expected else None
+        if theirs.nominated:
+            victims = self._victims(theirs.nominated)
+            theirs = msgspec.structs.replace(theirs, victims=victims)
+        return theirs
 
     def _relisted(self, pods: list[Pod], seen: Seen) -> None:
         """The watch was broken: who was bound meanwhile, and in which order, is not known."""
@@ -302,39 +320,93 @@ class Shadow:
         if self._passes_over:
             self._skip(pod, NotCompared.BEHIND)
             return
-        if self._world.queue.groups.entry_of_pod(pod) is not None:
-            self._skip(pod, NotCompared.GROUP)
-            return
+        entry = self._world.queue.groups.entry_of_pod(pod)
         with ExitStack() as stack:
             for one in written:
                 stack.enter_context(one.undone(self._world.cache.objects))
             try:
-                judgement = self._judge.judge(pod, theirs, self._now())
+                if entry is not None:
+                    self._compare_group(entry, pod, theirs)
+                else:
+                    self._compare_pod(pod, theirs)
             except AttemptFault as fault:
                 log.warning("A plugin broke over a decision", pod=pod.key, err=str(fault))
                 self._skip(pod, NotCompared.ERROR)
-                return
-            if judgement.failed:
-                self._skip(pod, NotCompared.ERROR)
-                return
-            verdict = judgement.verdict
-            if not verdict.agreed:
-                excused = self._excuse(pod, theirs, judgement)
-                verdict = msgspec.structs.replace(verdict, excused=excused)
+
+    def _compare_pod(self, pod: Pod, theirs: Theirs) -> None:
+        judgement = self._judge.judge(pod, theirs, self._now())
+        if judgement.failed:
+            self._skip(pod, NotCompared.ERROR)
+            return
+        agrees = partial(self._judge.agrees, pod, theirs)
+        self._add(judgement.verdict, {pod.uid}, pod, agrees, judgement.rows)
+
+    def _compare_group(self, entry: QueuedGroup, pod: Pod, theirs: Theirs) -> None:
+        """Compare what was decided about ``pod``, and now or soon about others of its group."""
+        group = {pod.uid: theirs} | self._soon(entry, pod)
+        for uid, their in group.items():
+            if uid != pod.uid and their.node:
+                self._expected[uid] = their.node
+            elif uid != pod.uid:
+                self._early.add(uid)
+        with ExitStack() as stack:
+            for uid in group.keys() & entry.members.keys():
+                for one in self._prior.written(entry.members[uid].pod):
+                    stack.enter_context(one.undone(self._world.cache.objects))
+            verdict = self._group_judge.judge(entry, group, self._now())
+            if verdict is None:
+                self._skip(pod, NotCompared.GROUP)
+            else:
+                agrees = partial(self._group_judge.agrees, entry, group)
+                self._add(verdict, group.keys(), pod, agrees, None)
+
+    def _soon(self, entry: QueuedGroup, but: Pod) -> dict[str, Theirs]:
+        """By uid, what the next messages show of other Pods of a group, each the first time."""
+        shown: dict[str, Theirs] = {}
+        for _, at, message in self._waiting:
+            if at > self._at + SECONDS:
+                break
+            match message:
+                case Changed(kind=kinds.POD, object=new) if new.uid in entry.members:
+                    old = self._pods.get(new.key)
+                    if new.uid in shown or new.uid == but.uid or old is None:
+                        continue
+                    if (their := self._shown(old, new)) is not None:
+                        shown[new.uid] = their
+        return shown
+
+    def _add(
+        self,
+        verdict: Verdict,
+        uids: Collection[str],
+        pod: Pod,
+        agrees: Callable[[], bool],
+        rows: frozenset[int] | None,
+    ) -> None:
+        """Count a verdict about the Pods with these ``uids``, of which ``pod`` is the first."""
+        if not verdict.agreed:
+            excused = self._excuse(pod, uids, agrees, rows)
+            verdict = msgspec.structs.replace(verdict, excused=excused)
         self.tally.add(verdict)
 
     def _skip(self, pod: Pod, reason: NotCompared) -> None:
         if pod in self.follows:
             self.tally.skip(pod.key, reason)
 
-    def _excuse(self, pod: Pod, theirs: Theirs, judgement: Judgement) -> NotCompared | None:
+    def _excuse(
+        self,
+        pod: Pod,
+        uids: Collection[str],
+        agrees: Callable[[], bool],
+        rows: frozenset[int] | None,
+    ) -> NotCompared | None:
         """Whether the difference may be a matter of what was in flight."""
         self._moves.forget(self._at)
         # What came before the Pod itself in the watch was no news to them.
         age = self._ages.get(pod.uid, -1)
         before = [move for move in self._moves.latest() if move.number > age]
-        after = list(islice(self._coming(pod), MOST_MOVES))
-        rank, rows = self._rank(pod), judgement.rows
+        after = list(islice(self._coming(uids), MOST_MOVES))
+        rank = self._rank(pod)
         before, after = in_question(before, after, rank)
 
         def matters(move: Move) -> bool:
@@ -349,14 +421,14 @@ class Shadow:
         try:
             for other in others(before, after, rank, matters):
                 with imagined(self._world.cache, other):
-                    if self._judge.agrees(pod, theirs):
+                    if agrees():
                         return NotCompared.IN_FLIGHT
         finally:
             self._saved -= time.perf_counter() - began
         return NotCompared.NOT_CHECKED if most > MOST else None
 
-    def _coming(self, pod: Pod) -> Iterator[Move]:
-        """Their bindings to come, but that of ``pod``, the next one first.
+    def _coming(self, but: Collection[str]) -> Iterator[Move]:
+        """Their bindings to come, but those of these Pods, the next one first.
 
         Only these may have been decided before: all else they cannot have known yet.
         """
@@ -366,7 +438,7 @@ class Shadow:
             match message:
                 case Changed(kind=kinds.POD, object=new) if self.follows.is_theirs(new):
                     old = self._pods.get(new.key)
-                    if old is None or old.uid != new.uid or new.uid == pod.uid:
+                    if old is None or old.uid != new.uid or new.uid in but:
                         continue
                     if new.node_name and not old.node_name:
                         yield Move(number, at, new, True, self._rank(new))

@@ -122,7 +122,7 @@ class Tally:
 
     def of_pod(self, key: str) -> list[Verdict]:
         """What is remembered of the Pods of that ``namespace/name``, the newest first."""
-        return [verdict for verdict in reversed(self._last) if verdict.pod == key]
+        return [one for one in reversed(self._last) if key == one.pod or key in one.members]
 
     def differences(self) -> Iterator[Verdict]:
         """The last ones, the newest first."""

@@ -58,7 +58,7 @@ class NotCompared(StrEnum):
     NOT_WATCHED = "notWatched"
     """The Pod was bound while the watch was broken."""
     GROUP = "group"
-    """The Pods of its group are placed together here."""
+    """A group that has a topology went to other nodes: there is no telling which are as good."""
     ERROR = "error"
     """One of the two failed: a SchedulerError."""
 
@@ -96,10 +96,10 @@ class Ours(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """One decision, there and here.
+    """One decision, there and here: about a Pod, or about Pods of a group.
 
     Attributes:
-        pod: ``namespace/name``.
+        pod: ``namespace/name`` of the Pod, or of the group.
         owner: ``namespace/kind/name`` of the controlling owner; of the Pod where it has none.
         at: when their decision was seen, seconds since the epoch.
         outcome: how the two compare.
@@ -108,6 +108,7 @@ class Verdict(msgspec.Struct, frozen=True):
         scores: of both nodes, where they score differently.
         reasons: why our plugin rejects their node.
         excused: why it does not count; None where it does.
+        members: of a group, the Pods.
     """
 
     pod: str
@@ -121,6 +122,7 @@ class Verdict(msgspec.Struct, frozen=True):
     scores: Scores = {}
     reasons: tuple[str, ...] = ()
     excused: NotCompared | None = None
+    members: tuple[str, ...] = ()
 
     @property
     def agreed(self) -> bool:
@@ -153,8 +155,9 @@ def sentence(verdict: Verdict) -> str:
 
 def _sentence(verdict: Verdict) -> str:
     theirs, ours = verdict.theirs, verdict.ours
+    group = f", {len(verdict.members)} Pods" if verdict.members else ""
     return _TEXTS[verdict.outcome].format(
-        pod=verdict.pod,
+        pod=f"{verdict.pod}{group}",
         there=theirs.node or theirs.nominated,
         here=ours.node,
         best=ours.best,

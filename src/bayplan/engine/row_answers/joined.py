@@ -236,10 +236,14 @@ class RowAnswers:
         return self._blocks.ties()
 
     def normalized(
-        self, score: ScoreStage, pod: Pod, nodes: LiveNodeTable, feasible: BoolArray
+        self,
+        score: ScoreStage,
+        pod: Pod,
+        nodes: LiveNodeTable,
+        feasible: BoolArray,
+        rows: IntArray,
     ) -> IntArray:
-        """The normalized, not weighted scores of all nodes that are ``feasible``, in row order."""
-        rows = np.flatnonzero(feasible)
+        """The normalized, not weighted scores of ``rows``, some of those that are ``feasible``."""
         part = next(part for part in self._parts if score in part.stages.scores)
         if score not in part.kept.stages:
             return part.raw(score, pod, nodes)[rows]
