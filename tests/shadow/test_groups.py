@@ -85,6 +85,17 @@ def test_nodes_that_are_drawn_among_equal_ones_are_no_difference(source: Source)
 
 
 @GROUPS
+def test_the_order_in_which_equal_pods_were_tried_is_no_difference(source: Source) -> None:
+    here = followed()
+    here.add(*nodes(8, 4, 2))
+    pods = shown(here, source, 3, minimum=3)
+    for pod, node in zip(pods, ("n2", "n1", "n1"), strict=True):
+        here.bind(pod, node)
+    here.follow()
+    assert verdict(here, pods[0]).agreed
+
+
+@GROUPS
 def test_the_first_pod_that_would_go_elsewhere_says_why(source: Source) -> None:
     here = followed(**PACKING)
     here.add(*nodes(8, 8))

@@ -14,7 +14,7 @@ from bayplan.config import ConfigError
 from bayplan.shadow.follows import Follows, judging
 from bayplan.shadow.shadow import Settings
 from bayplan.shadow.verdict import NotCompared, Outcome
-from bayplan.testing import Cluster, PodBuilder, make_pv, make_pvc, make_storage_class
+from bayplan.testing import Cluster, PodBuilder, make_pod, make_pv, make_pvc, make_storage_class
 
 
 def bound(followed: Followed, one: PodBuilder, name: str) -> None:
@@ -50,6 +50,15 @@ def test_a_share_of_the_pods_is_about_that_share_and_always_the_same() -> None:
     chosen = [one for one in pods if one in follows]
     assert 400 < len(chosen) < 600
     assert chosen == [one for one in pods if one in follows]
+
+
+def test_pods_of_one_group_are_in_the_same_share() -> None:
+    for share in (0.2, 0.5):
+        follows = Follows(THEIRS, share=share)
+        for name in "abcdefgh":
+            gang = [make_pod(f"{name}{i}").pod_group(name) for i in range(5)]
+            chosen = {pod.spec(schedulerName=THEIRS).obj() in follows for pod in gang}
+            assert len(chosen) == 1
 
 
 def test_the_state_is_theirs_wherever_ours_would_have_put_the_pods() -> None:
@@ -128,7 +137,8 @@ def test_nothing_is_kept_of_pods_that_wait_no_more() -> None:
     followed.relist(pods[0])
     followed.follow()
     shadow = followed.shadow
-    assert not any([shadow._ages, shadow._tried, shadow._expected, shadow._early])
+    under_way = shadow._in_flight
+    assert not any([under_way.ages, under_way.tried, shadow._expected, shadow._early])
 
 
 # What PreBind writes

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from zlib import crc32
 
 from bayplan.api.pod import Pod
+from bayplan.cache.pod_groups import label_key
 from bayplan.config import ConfigError, EffectiveConfig, FieldError
 
 
@@ -17,7 +18,8 @@ class Follows:
     Attributes:
         scheduler: their spec.schedulerName.
         namespaces: where they are; empty for everywhere.
-        share: of them, 0 to 1; the same Pod is always in the same share.
+        share: of them, 0 to 1; the same Pod is always in the same share, and so are all Pods of a
+            PodGroup.
     """
 
     scheduler: str
@@ -32,8 +34,15 @@ class Follows:
         return (
             self.is_theirs(pod)
             and (not self.namespaces or pod.namespace in self.namespaces)
-            and (self.share >= 1 or crc32(pod.uid.encode()) < self.share * 2**32)
+            and (self.share >= 1 or crc32(_together(pod).encode()) < self.share * 2**32)
         )
+
+
+def _together(pod: Pod) -> str:
+    """The same for Pods that are in the same share."""
+    if pod.pod_group:
+        return f"{pod.namespace}/{pod.pod_group}"
+    return label_key(pod.shape) or pod.uid
 
 
 def judging(config: EffectiveConfig, scheduler: str) -> EffectiveConfig:

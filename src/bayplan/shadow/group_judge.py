@@ -2,9 +2,10 @@
 
 What the other one has decided is known of the Pods that were bound or refused shortly after each
 other (`bayplan.shadow.shadow`). Whether the group fits is asked as a whole. Where it fits there and
-here, on different nodes, their choice is judged step by step: each Pod in turn, with those before
-it on the nodes that they were given. So a group for which nodes are drawn among equal ones does not
-differ. The steps know nothing of a topology: a group that has one is judged by its nodes alone.
+here, on different nodes, their choice is judged step by step: is there an order in which each Pod,
+with those before it on the nodes that they were given, went to one of the best nodes? So a group
+for which nodes are drawn among equal ones does not differ. The steps know nothing of a topology: a
+group that has one is judged by its nodes alone.
 """
 
 from __future__ import annotations
@@ -99,14 +100,32 @@ class GroupJudge:
 
     def _first_other(self, pods: Sequence[Pod], theirs: TheirGroup, at: float) -> Verdict | None:
         """The first Pod that would not have gone where it went; None where all would."""
+        left = list(pods)
         with ExitStack() as before:
-            for pod in pods:
-                their = theirs[pod.uid]
-                verdict = self._judge.judge(pod, their, at, commits=False).verdict
-                if not verdict.agreed:
-                    return verdict
-                done = Move(0, 0.0, pod.on_node(their.node), came=True)
+            while left:
+                pod = self._next(left, theirs)
+                if pod is None:
+                    return self._judge.judge(
+                        left[0], theirs[left[0].uid], at, commits=False
+                    ).verdict
+                left.remove(pod)
+                done = Move(0, 0.0, pod.on_node(theirs[pod.uid].node), came=True)
                 before.enter_context(imagined(self._world.cache, Other(done=(done,))))
+        return None
+
+    def _next(self, left: Sequence[Pod], theirs: TheirGroup) -> Pod | None:
+        """A Pod that may have been the next one: its node is one of the best now.
+
+        In which order they were tried there is not known, and of equal Pods it is no matter.
+        """
+        by_shape: dict[int, list[Pod]] = {}
+        for pod in left:
+            by_shape.setdefault(pod.shape.id, []).append(pod)
+        for pods in by_shape.values():
+            best = self._judge.best(pods[0])
+            for pod in pods:
+                if theirs[pod.uid].node in best:
+                    return pod
         return None
 
 

@@ -86,6 +86,14 @@ class Judge:
                 return False
             return self._waits(pod, decision.rejection, theirs, 0.0).verdict.agreed
 
+    def best(self, pod: Pod) -> frozenset[str]:
+        """The best nodes for ``pod``, a Pod of a group; none where nothing fits."""
+        framework, names = self._profiles[pod.spec.scheduler_name], self._world.cache.nodes.names
+        with deciding(self._placers, framework, pod, commits=False) as decision:
+            if decision.placement is None:
+                return frozenset()
+            return frozenset(names[row] or "" for row in decision.placement.best.rows.tolist())
+
     def _agreed(self, decision: Decision, theirs: Theirs) -> tuple[Outcome, Ours] | None:
         """The outcome if their node is one of our best; None if not."""
         if decision.placement is None or decision.rejection is not None:

@@ -4,12 +4,13 @@ What the informers bring waits for `Settings.lookahead` seconds. So the shadow k
 next: which bindings were in flight, and whom a Pod has evicted. Then, message by message:
 
 1. If it shows a decision (a binding; a node that is nominated before PreBind; the condition
-   PodScheduled, False), the same Pod is decided here, on what is known so far, and dropped.
+   PodScheduled, False), the same Pod is decided here, on what is known so far, and dropped. What
+   the next second shows of other Pods of its group belongs to the same decision.
 2. The message is applied, as by the scheduler itself. So the state never drifts away from theirs.
 
 A Pod that evicts others is decided at the first sign of it, mostly a condition of a victim. One
 whose PreBind has written claims is decided as if they were not written (`bayplan.shadow.prior`).
-Where the decisions differ, `bayplan.shadow.moves` says whether that may be a matter of the order.
+Where the decisions differ, `bayplan.shadow.in_flight` says whether it may be a matter of the order.
 
 Nothing is written; the layers below cannot (docs/decisions/0024-decide-then-apply.md).
 """
@@ -18,19 +19,17 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from itertools import count, islice
-from typing import NamedTuple
+from itertools import count
 
 import msgspec
 import structlog
 
 from bayplan.api import kinds
-from bayplan.api.meta import Condition
-from bayplan.api.pod import DISRUPTION_TARGET, PREEMPTED, Pod
+from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Reason
 from bayplan.engine.faults import AttemptFault
 from bayplan.groups.placers import Placers
@@ -39,30 +38,16 @@ from bayplan.profiles import Profiles
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.shadow.follows import Follows
 from bayplan.shadow.group_judge import GroupJudge
+from bayplan.shadow.in_flight import InFlight
 from bayplan.shadow.judge import Judge
-from bayplan.shadow.moves import (
-    MOST,
-    SECONDS,
-    Move,
-    Moves,
-    Rank,
-    imagined,
-    in_question,
-    others,
-)
+from bayplan.shadow.moves import SECONDS
 from bayplan.shadow.prior import KINDS, Prior, Written
+from bayplan.shadow.shown import Seen, failed, has_failed, preempted
 from bayplan.shadow.tally import Tally
 from bayplan.shadow.verdict import NotCompared, Theirs, Verdict
 from bayplan.world import World
 
 log = structlog.get_logger("shadow")
-
-SHARE = 0.1
-"""Of the time, at most, in which other orders are tried."""
-SAVED_SECONDS = 1.0
-"""The most of that time that is saved up."""
-MOST_MOVES = 64
-"""Moves after a decision that are looked at."""
 
 
 @dataclass(frozen=True)
@@ -76,14 +61,6 @@ class Settings:
 
     lookahead: float = 1.0
     most_behind: float = 10.0
-
-
-class Seen(NamedTuple):
-    """A message: the how-manieth, and when it came, seconds of the clock."""
-
-    number: int
-    at: float
-    message: WatchMessage
 
 
 class Shadow:
@@ -112,20 +89,16 @@ class Shadow:
         self._clock, self._now = clock, now
         self._judge = Judge(world, profiles, placers)
         self._group_judge = GroupJudge(world, profiles, placers, self._judge)
-        self._prior, self._moves = Prior(world.cache.objects), Moves()
+        self._prior = Prior(world.cache.objects)
         self._waiting: deque[Seen] = deque()
+        self._in_flight = InFlight(world, follows, self._waiting, clock)
         self._numbers = count()
-        self._ages: dict[str, int] = {}
-        """By uid of a Pod without a node, the number of the message that showed it first."""
         self._expected: dict[str, str] = {}
         """By uid, the node for which a Pod was judged before it was bound."""
-        self._tried: set[str] = set()
-        """Uids of Pods without a node that were refused one."""
         self._early: set[str] = set()
         """Uids of Pods that were judged for evictions whose condition is still to come."""
         self._at = clock()
         """When the message came that is judged now."""
-        self._saved, self._saved_at = SAVED_SECONDS, clock()
         self._passes_over = False
         self.tally = tally
         self.behind = 0.0
@@ -134,7 +107,7 @@ class Shadow:
         """The first lists are applied: what comes from now on is judged."""
         waiting = (pod for pod in self._pods.values() if not pod.node_name)
         for pod in sorted(waiting, key=lambda pod: (str(pod.created), pod.key)):
-            self._ages[pod.uid] = next(self._numbers)
+            self._in_flight.ages[pod.uid] = next(self._numbers)
 
     def take(self, message: WatchMessage) -> None:
         """Have ``message`` wait for its time."""
@@ -192,7 +165,7 @@ class Shadow:
         elif pod.terminal:
             self._ended(old, seen)
         elif old.node_name:
-            if _preempted(pod) and not _preempted(old):
+            if preempted(pod) and not preempted(old):
                 self._first_victim(old)
         elif pod.node_name:
             self._bound(old, pod, seen)
@@ -201,21 +174,21 @@ class Shadow:
 
     def _new(self, pod: Pod, seen: Seen) -> None:
         if pod.node_name:
-            self._moves.add(Move(seen.number, seen.at, pod, came=True))
+            self._in_flight.came(seen, pod)
         else:
-            self._ages[pod.uid] = seen.number
+            self._in_flight.ages[pod.uid] = seen.number
 
     def _left(self, pod: Pod, seen: Seen) -> None:
         old = self._pods.get(pod.key)
         if old is None or old.uid != pod.uid:
             return
-        if old.node_name and _preempted(pod) and not _preempted(old):
+        if old.node_name and preempted(pod) and not preempted(old):
             self._first_victim(old)
         self._ended(old, seen)
 
     def _ended(self, old: Pod, seen: Seen) -> None:
         if old.node_name:
-            self._moves.add(Move(seen.number, seen.at, old, came=False))
+            self._in_flight.left(seen, old)
         else:
             self._forget(old)
 
@@ -223,15 +196,14 @@ class Shadow:
         written = self._prior.written(old)
         if self._expected.get(pod.uid) != pod.node_name:
             self._compare(old, Theirs(node=pod.node_name), written)
-        rank = self._rank(pod) if self.follows.is_theirs(pod) else None
-        self._moves.add(Move(seen.number, seen.at, pod, True, rank, written))
+        self._in_flight.came(seen, pod, written)
         self._forget(old)
 
     def _updated(self, old: Pod, pod: Pod) -> None:
         """A Pod goes on to wait: an attempt has failed, or a node is expected."""
         theirs = self._shown(old, pod)
-        if _has_failed(old, pod, Reason.SCHEDULER_ERROR):
-            self._tried.add(pod.uid)
+        if has_failed(old, pod, Reason.SCHEDULER_ERROR):
+            self._in_flight.tried.add(pod.uid)
             self._skip(pod, NotCompared.ERROR)
         elif theirs is None:
             return
@@ -240,7 +212,7 @@ class Shadow:
                 self._compare(old, theirs, self._prior.written(old))
                 self._expected[pod.uid] = theirs.node
         else:
-            self._tried.add(pod.uid)
+            self._in_flight.tried.add(pod.uid)
             if pod.uid in self._early:
                 self._early.discard(pod.uid)
             else:
@@ -250,7 +222,7 @@ class Shadow:
         """What a new version of a Pod without a node shows of their decision; None for nothing."""
         if pod.node_name:
             return Theirs(node=pod.node_name)
-        theirs = _failed(old, pod)
+        theirs = failed(old, pod)
         if theirs is None:
             node = pod.status.nominated_node_name
             expected = node if node != old.status.nominated_node_name else ""
@@ -265,7 +237,7 @@ class Shadow:
         for pod in pods:
             old = self._pods.get(pod.key)
             if old is None or old.uid != pod.uid:
-                self._ages[pod.uid] = seen.number
+                self._in_flight.ages[pod.uid] = seen.number
             elif pod.node_name and not old.node_name:
                 if self._expected.get(pod.uid) != pod.node_name:
                     self._skip(pod, NotCompared.NOT_WATCHED)
@@ -277,9 +249,8 @@ class Shadow:
 
     def _forget(self, pod: Pod) -> None:
         self._prior.forget(pod)
-        self._ages.pop(pod.uid, None)
+        self._in_flight.forget(pod)
         self._expected.pop(pod.uid, None)
-        self._tried.discard(pod.uid)
         self._early.discard(pod.uid)
 
     # Evictions there
@@ -292,7 +263,7 @@ class Shadow:
                     old = self._pods.get(pod.key)
                     if old is None or old.uid != pod.uid or old.node_name or pod.uid in self._early:
                         continue
-                    theirs = _failed(old, pod)
+                    theirs = failed(old, pod)
                     if theirs is not None and theirs.nominated == victim.node_name:
                         victims = self._victims(victim.node_name) | {victim.key}
                         theirs = msgspec.structs.replace(theirs, victims=victims)
@@ -306,9 +277,9 @@ class Shadow:
         for seen in self._waiting:
             match seen.message:
                 case Changed(kind=kinds.POD, object=pod) | Removed(kind=kinds.POD, object=pod):
-                    if pod.node_name == node and _preempted(pod):
+                    if pod.node_name == node and preempted(pod):
                         old = self._pods.get(pod.key)
-                        if old is not None and not _preempted(old):
+                        if old is not None and not preempted(old):
                             leaving.add(pod.key)
         return frozenset(leaving)
 
@@ -385,97 +356,10 @@ class Shadow:
     ) -> None:
         """Count a verdict about the Pods with these ``uids``, of which ``pod`` is the first."""
         if not verdict.agreed:
-            excused = self._excuse(pod, uids, agrees, rows)
+            excused = self._in_flight.explains(pod, uids, agrees, rows, self._at)
             verdict = msgspec.structs.replace(verdict, excused=excused)
         self.tally.add(verdict)
 
     def _skip(self, pod: Pod, reason: NotCompared) -> None:
         if pod in self.follows:
             self.tally.skip(pod.key, reason)
-
-    def _excuse(
-        self,
-        pod: Pod,
-        uids: Collection[str],
-        agrees: Callable[[], bool],
-        rows: frozenset[int] | None,
-    ) -> NotCompared | None:
-        """Whether the difference may be a matter of what was in flight."""
-        self._moves.forget(self._at)
-        # What came before the Pod itself in the watch was no news to them.
-        age = self._ages.get(pod.uid, -1)
-        before = [move for move in self._moves.latest() if move.number > age]
-        after = list(islice(self._coming(uids), MOST_MOVES))
-        rank = self._rank(pod)
-        before, after = in_question(before, after, rank)
-
-        def matters(move: Move) -> bool:
-            return rows is None or self._world.cache.nodes.row(move.pod.node_name) in rows
-
-        most = max(sum(map(matters, before)), sum(map(matters, after)))
-        if not most:
-            return None
-        if self._balance() <= 0:
-            return NotCompared.NOT_CHECKED
-        began = time.perf_counter()
-        try:
-            for other in others(before, after, rank, matters):
-                with imagined(self._world.cache, other):
-                    if agrees():
-                        return NotCompared.IN_FLIGHT
-        finally:
-            self._saved -= time.perf_counter() - began
-        return NotCompared.NOT_CHECKED if most > MOST else None
-
-    def _coming(self, but: Collection[str]) -> Iterator[Move]:
-        """Their bindings to come, but those of these Pods, the next one first.
-
-        Only these may have been decided before: all else they cannot have known yet.
-        """
-        for number, at, message in self._waiting:
-            if at > self._at + SECONDS:
-                return
-            match message:
-                case Changed(kind=kinds.POD, object=new) if self.follows.is_theirs(new):
-                    old = self._pods.get(new.key)
-                    if old is None or old.uid != new.uid or new.uid in but:
-                        continue
-                    if new.node_name and not old.node_name:
-                        yield Move(number, at, new, True, self._rank(new))
-
-    def _rank(self, pod: Pod) -> Rank:
-        return Rank(-pod.priority, self._ages.get(pod.uid, -1), pod.uid in self._tried)
-
-    def _balance(self) -> float:
-        """Seconds that may be spent on other orders."""
-        now = self._clock()
-        self._saved = min(self._saved + (now - self._saved_at) * SHARE, SAVED_SECONDS)
-        self._saved_at = now
-        return self._saved
-
-
-def _scheduled(pod: Pod) -> Condition | None:
-    return next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
-
-
-def _has_failed(old: Pod, pod: Pod, reason: Reason) -> bool:
-    """Whether ``pod`` shows a failed attempt for this reason, and ``old`` does not."""
-    condition = _scheduled(pod)
-    if condition is None or condition == _scheduled(old):
-        return False
-    return condition.status == "False" and condition.reason == reason
-
-
-def _failed(old: Pod, pod: Pod) -> Theirs | None:
-    """What the other scheduler has decided, where it found no node."""
-    condition = _scheduled(pod)
-    if condition is None or not _has_failed(old, pod, Reason.UNSCHEDULABLE):
-        return None
-    node = pod.status.nominated_node_name
-    nominated = node if node != old.status.nominated_node_name else ""
-    return Theirs(message=condition.message, nominated=nominated)
-
-
-def _preempted(pod: Pod) -> bool:
-    """Whether a scheduler evicts the Pod."""
-    return any(c.type == DISRUPTION_TARGET and c.reason == PREEMPTED for c in pod.status.conditions)
