@@ -215,7 +215,7 @@ def demands_of(pods: Iterable[Pod]) -> dict[Request, int]:
 
 
 def owned_of(nodes: LiveNodeTable, rows: IntArray, pods: Iterable[Pod]) -> Owned:
-    """The Pods on nodes of owners that have several; places are those in ``rows``."""
+    """Pods of owners with several Pods on nodes; places are those in ``rows``."""
     by_owner: defaultdict[tuple[str, tuple[str, str]], list[int]] = defaultdict(list)
     for pod in pods:
         shape, row = pod.shape, nodes.row(pod.node_name)

@@ -39,7 +39,7 @@ TheirGroup = Mapping[str, Theirs]
 
 
 class Compared(NamedTuple):
-    """What came of it; `plugin` is the one that makes the difference."""
+    """How both compare, and the plugin behind a difference."""
 
     outcome: Outcome
     ours: Ours
@@ -99,7 +99,7 @@ class GroupJudge:
             return _waits(decision, told, theirs)
 
     def _first_other(self, pods: Sequence[Pod], theirs: TheirGroup, at: float) -> Verdict | None:
-        """The first Pod that would not have gone where it went; None where all would."""
+        """The first Pod that would have gone elsewhere; None for none."""
         left = list(pods)
         with ExitStack() as before:
             while left:
@@ -114,7 +114,7 @@ class GroupJudge:
         return None
 
     def _next(self, left: Sequence[Pod], theirs: TheirGroup) -> Pod | None:
-        """A Pod that may have been the next one: its node is one of the best now.
+        """Some Pod whose node is among the best now: it may have been the next one.
 
         In which order they were tried there is not known, and of equal Pods it is no matter.
         """

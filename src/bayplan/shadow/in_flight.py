@@ -65,7 +65,7 @@ class InFlight:
         self._saved, self._saved_at = SAVED_SECONDS, clock()
 
     def came(self, seen: Seen, pod: Pod, written: tuple[Written, ...] = ()) -> None:
-        """``pod`` has its node, for which so much was written."""
+        """``pod`` has its node now; this was written before."""
         rank = None
         if pod.uid in self.ages and self._follows.is_theirs(pod):
             rank = self._rank(pod)

@@ -243,7 +243,7 @@ class RowAnswers:
         feasible: BoolArray,
         rows: IntArray,
     ) -> IntArray:
-        """The normalized, not weighted scores of ``rows``, some of those that are ``feasible``."""
+        """The normalized, not weighted scores of ``rows``, all of which are ``feasible``."""
         part = next(part for part in self._parts if score in part.stages.scores)
         if score not in part.kept.stages:
             return part.raw(score, pod, nodes)[rows]
