@@ -6,11 +6,15 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests import packing_judge
 from tests.core_harness import Cluster
 from tests.groups import group_cluster, members, pod_group, racks, slices
 from tests.owners import make_job, pods_of_job
 from tests.properties import length
 from tests.slice_judge import Question, Rack, best
+from tests.test_slice_packing import asked as annotations_of
+from tests.test_slice_packing import built, members_of
+from tests.test_slice_packing import questions as packing_questions
 
 from bayplan.testing import make_node, make_pod
 
@@ -84,6 +88,28 @@ def test_room_for_slices_is_made_where_it_can_be_and_nobody_goes_in_vain(
         for index in {int(name.removeprefix("low").split("-")[0]) for name in gone}:
             one_more = [n + (i == index) for i, n in enumerate(left)]
             assert not fits_beside(question, one_more), (gone, index)
+
+
+@length(30)
+@given(st.data())
+def test_room_for_unlike_pods_and_parts_is_made_where_it_can_be_and_not_in_vain(data: Any) -> None:
+    nodes, parts = data.draw(packing_questions())
+    low = [data.draw(st.integers(0, node.cpu)) for node in nodes]
+    cluster = group_cluster(topologyLevels=packing_judge.LEVELS)
+    cluster.add(*built(nodes))
+    for index, number in enumerate(low):
+        pods = (make_pod(f"low{index}-{i}").req(cpu="1").node(f"n{index}") for i in range(number))
+        cluster.add(*pods)
+    total = sum(len(part.cpus) for part in parts)
+    cluster.add(pod_group("g", annotations_of(parts), minMember=total))
+    cluster.add(*(pod.priority(5) for pod in members_of(parts)))
+    cluster.settle(3)
+    gone = evicted(cluster)
+    beside = [node._replace(cpu=node.cpu - n) for node, n in zip(nodes, low, strict=True)]
+    fits = packing_judge.best(nodes, parts) is not None
+    assert len(cluster.bound) == (total if fits else 0)
+    if not fits or packing_judge.best(beside, parts) is not None:
+        assert not gone
 
 
 def test_victims_of_the_lowest_priority_make_room_for_a_whole_slice() -> None:

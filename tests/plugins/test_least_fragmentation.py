@@ -307,16 +307,19 @@ def test_what_if_tables_are_scored_like_the_live_one() -> None:
     assert scored(plugin, pod, table) == live
 
 
-def test_typical_is_the_part_that_most_pods_are() -> None:
-    """Of 20 Pods the one that is not among the 95 % says nothing: its GPUs may be stranded."""
-    world = Floor([Site("n", 8000, [WHOLE] * 2, "A", False, False)])
-    for ask in [Ask(1000, 1)] * 19 + [Ask(8000, 2)]:
-        world.queue.add(world.pod(ask, by_claim=False))
+@pytest.mark.parametrize(("by_claim", "part"), [(True, WHOLE), (False, WHOLE), (True, 500)])
+def test_typical_is_the_part_that_most_pods_are(by_claim: bool, part: int) -> None:
+    """The one Pod that is not among 99 %, or 95 % of parts, says nothing: its GPUs may go."""
+    others = 99 if part == WHOLE else 19
+    world = Floor([Site("n", 8000, [WHOLE] * 2, "A", False, part < WHOLE)])
+    for ask in [Ask(1000, 1, part)] * others + [Ask(8000, 2, part)]:
+        world.queue.add(world.pod(ask, by_claim=by_claim))
     pod = world.pod(Ask(500), by_claim=False)
     assert scored(world.make(LeastFragmentation), pod, world.nodes) == {"n": 47}
-    # 2 GPUs less for one Pod in 20 are two and a half grains.
+    # 2 GPUs less for one Pod in 100 are half a grain, for one in 20 two and a half.
     everyone = world.make(LeastFragmentation, typicalShare=1.0)
-    assert scored(everyone, pod, world.nodes) == {"n": (10 - 3) * 100 // 21}
+    steps = -(-2 * 25 // (others + 1))
+    assert scored(everyone, pod, world.nodes) == {"n": (10 - steps) * 100 // 21}
 
 
 def test_pods_that_wait_no_more_count_half_after_each_half_life() -> None:

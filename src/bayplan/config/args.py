@@ -417,14 +417,14 @@ class LeastFragmentationArgs(Wire):
     """Which resources are not to be fragmented, and how their use is judged.
 
     Gains that differ by less than ``grain`` devices are equal. Typical are the most frequent Pods
-    that make up ``typical_share`` of all; a Pod that waits no more counts half after each half
-    life.
+    that make up ``typical_share`` of all, which depends on the devices where it is absent; a Pod
+    that waits no more counts half after each half life.
     """
 
     resources: Items[Text] = ("nvidia.com/gpu",)
     grain: float = 0.04
     half_life_seconds: Int64 = 86400
-    typical_share: float = 0.95
+    typical_share: float | None = None
 
 
 def _volcanos() -> dict[str, dict[str, str]]:

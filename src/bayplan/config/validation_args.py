@@ -310,7 +310,7 @@ def _(given: args.LeastFragmentationArgs, path: str) -> Iterator[FieldError]:
         yield FieldError(f"{path}.grain", "must be more than 0 and at most 1 device")
     if given.half_life_seconds < 1:
         yield FieldError(f"{path}.halfLifeSeconds", "must be at least 1")
-    if not 0 < given.typical_share <= 1:
+    if given.typical_share is not None and not 0 < given.typical_share <= 1:
         yield FieldError(f"{path}.typicalShare", "must be more than 0 and at most 1")
 
 

@@ -5,7 +5,9 @@ life. Only the ratios matter, so the counts of Pods that have left are not made 
 on: what comes later weighs more (`_History`). Pods that ran before the first question count by
 their age.
 
-Typical are the demands that most Pods have: the most frequent ones, up to a share of all Pods.
+Typical are the demands that most Pods have: the most frequent ones, up to a share of all Pods. Of
+whole devices nearly all are, as rare Pods that want many at once are those that are turned away. Of
+parts of devices more kinds make the measure less sharp, so fewer are.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from bayplan.plugins.shared.device_classes import DeviceClasses
 from bayplan.plugins.shared.device_tracker import DeviceTracker
 from bayplan.plugins.shared.pod_claims import ClaimNotReadyError, pod_claims
 
+SHARE_OF_WHOLE, SHARE_OF_PARTS = 0.99, 0.95
+"""What part of all Pods is typical, where Pods take whole devices and where they take parts."""
 MOST_TYPES = 64
 """So many demands for devices count as typical at most."""
 _FEWEST_NEW = 32
@@ -140,7 +144,8 @@ class TypicalPods:
 
     Args:
         half_life: seconds.
-        share: how many of all Pods are to be typical.
+        share: what part of all Pods is to be typical; None for `SHARE_OF_WHOLE` or
+            `SHARE_OF_PARTS`.
 
     Attributes:
         types: the typical Pods that ask for devices, with their share of all typical Pods.
@@ -148,7 +153,7 @@ class TypicalPods:
     """
 
     def __init__(
-        self, reader: DemandReader, handle: InTreeHandle, half_life: float, share: float
+        self, reader: DemandReader, handle: InTreeHandle, half_life: float, share: float | None
     ) -> None:
         self.types: dict[TypicalPod, float] = {}
         self.version = 0
@@ -195,9 +200,12 @@ class TypicalPods:
         self, total: dict[TypicalPod, float], every: float
     ) -> dict[TypicalPod, float]:
         chosen: dict[TypicalPod, float] = {}
-        covered, scarce = 0.0, 0
+        covered, scarce, share = 0.0, 0, self._share
+        if share is None:
+            parts = any(devices.capacity for t in total for devices in t.demand.devices)
+            share = SHARE_OF_PARTS if parts else SHARE_OF_WHOLE
         for typical in sorted(total, key=lambda t: (-total[t], t)):
-            if covered >= self._share * every or scarce >= MOST_TYPES:
+            if covered >= share * every or scarce >= MOST_TYPES:
                 break
             chosen[typical] = total[typical]
             covered += total[typical]
