@@ -8,13 +8,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from e2e import chromium
 from e2e.cluster import DEPLOY, NAME, SOON, SYSTEM, Bayplan, Cluster, pod
 from e2e.provider import NodeSpec, token_kubeconfig, wait_until
 from e2e.provider.process import Endpoint, Part, free_port, unverified
@@ -173,6 +174,53 @@ def test_three_users_ask_through_the_api_server(
             assert run.returncode != 0
             assert "Forbidden" in run.stderr
             assert "cpu" not in run.stdout + run.stderr
+
+
+@contextmanager
+def proxied(user: Path) -> Iterator[str]:
+    """The API server as `kubectl proxy` shows it to a browser of this user."""
+    command = [str(program("kubectl")), f"--kubeconfig={user}", "proxy", "--port=0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield f"http://{process.stdout.readline().strip().rpartition(' ')[2]}"
+        finally:
+            process.terminate()
+
+
+@pytest.mark.skipif(chromium.find() is None, reason=chromium.MISSING)
+def test_three_users_see_on_the_page_what_they_may(
+    cluster: Cluster, pods: str, users: dict[str, Path], tmp_path: Path
+) -> None:
+    mine, everything = f"{pods}/{LEADER}/page/", f"{PREFIX}/{LEADER}/page/"
+    painted = "Number(document.body.dataset.generation ?? 0) > 0 && bayplan.picture.painted"
+    big = f"{cluster.namespace}/{BIG}"
+    why = f"document.querySelector('[data-pod=\"{big}\"]').click()"
+    whole = "document.documentElement.outerHTML + JSON.stringify(bayplan.state.bays)"
+    with chromium.opened(tmp_path) as tab:
+        for user, path in (("admin", everything), (READER, mine)):
+            with proxied(users[user]) as url:
+                tab.open(f"{url}{path}")
+                tab.wait(painted)
+                tab.run(why)
+                tab.wait(
+                    "document.querySelector('#answer h2')?.innerText.includes(' that it needs')"
+                )
+                seen = tab.run(whole)
+                assert big in seen
+                assert (NODE in seen, FOREIGN in seen) == ((user == "admin"),) * 2
+                tab.open("about:blank#")
+        with proxied(users[READER]) as url:
+            run = raw(users[READER], everything)
+            assert "Forbidden" in run.stderr or "forbidden" in run.stderr
+            tab.open(f"{url}{everything}")
+            assert NODE not in tab.run("document.documentElement.outerHTML")
+        with proxied(users[NOBODY]) as url:
+            for path in (mine, everything):
+                tab.open(f"{url}{path}")
+                assert "forbidden" in tab.run("document.body.innerText")
+                assert not any(n in tab.run("document.body.innerText") for n in (NODE, BIG))
+                assert raw(users[NOBODY], path).returncode != 0
 
 
 def test_the_commands_ask_through_it_by_themselves(

@@ -21,6 +21,7 @@ from bayplan.testing import make_node, make_pod
 from bayplan.view import board as boards
 from bayplan.view import server as serving
 from bayplan.view.board import Board, Supposes, Supposition
+from bayplan.view.files import STATIC
 from bayplan.view.session import POLICY, Session
 
 
@@ -162,7 +163,7 @@ def test_the_page_loads_nothing_from_elsewhere_and_has_no_script_in_its_text(sit
     assert "<script>" not in page
     assert " style=" not in page
     assert " on" not in page.replace(" on the", "").replace(" on each", "")
-    for file in serving.STATIC.iterdir():
+    for file in STATIC.iterdir():
         text = file.read_text()
         assert "http://" not in text.replace("http://www.w3.org/", "")
         assert "https://" not in text

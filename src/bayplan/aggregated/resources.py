@@ -7,6 +7,7 @@
 | ``/schedulers/leader/status``, ``bays``, ``queues`` | ``/status``, ``/bays``, ``/queues`` |
 | ``/namespaces/NS/schedulers/leader/status``, ... | ``/status?namespace=NS``, ... |
 | ``/namespaces/NS/schedulers/leader/plan`` | POST ``/plan`` |
+| ``/schedulers/leader/page/``, and with a namespace | `bayplan.aggregated.page` |
 
 Groups without a PodGroup are ``jobs``, ``jobsets`` and ``leaderworkersets``.
 All are subresources, so that tools that list or delete everything of a cluster leave them alone.
@@ -23,7 +24,8 @@ from bayplan.server.pages import Attributes
 
 GROUP, VERSION = "view.bayplan.dev", "v1alpha1"
 PREFIX = f"/apis/{GROUP}/{VERSION}"
-EXPLANATION, SCHEDULERS, LEADER, PLAN = "explanation", "schedulers", "leader", "plan"
+EXPLANATION, SCHEDULERS, LEADER = "explanation", "schedulers", "leader"
+PLAN, PAGE = "plan", "page"
 WHOLE = "verdict"
 """The parameter of `EXPLANATION`, as of the page."""
 GROUPS = {
@@ -70,6 +72,7 @@ def resources() -> Iterator[Resource]:
         yield Resource(f"{plural}/{EXPLANATION}", "GroupAnswer", "get")
     for page, kind in ANSWERS.items():
         yield Resource(f"{SCHEDULERS}/{page}", kind, "create" if page == PLAN else "get")
+    yield Resource(f"{SCHEDULERS}/{PAGE}", "Page", "get")
 
 
 def question(path: str) -> Question | None:

@@ -18,6 +18,7 @@ import msgspec
 import structlog
 
 from bayplan.aggregated.discovery import documents
+from bayplan.aggregated.page import PageFiles
 from bayplan.aggregated.resources import EXPLANATION, WHOLE, Question, question
 from bayplan.aggregated.scheduler import Scheduler, is_older
 from bayplan.client.errors import ApiError
@@ -51,6 +52,7 @@ class Api:
 
     def __init__(self, scheduler: Scheduler, front_proxy: FrontProxy) -> None:
         self._scheduler, self._front_proxy = scheduler, front_proxy
+        self._files = PageFiles()
         fixed: dict[str, Page] = {path: Page(self._probe) for path in PROBES}
         for path, document in documents().items():
             fixed[path] = _document(msgspec.json.encode(document))
@@ -58,7 +60,7 @@ class Api:
 
     def get(self, path: str, /) -> Page | None:
         """See `bayplan.server.pages.PageSource`."""
-        page = self._fixed.get(path)
+        page = self._fixed.get(path) or self._files.get(path)
         asked = question(path) if page is None else None
         if asked is None:
             return page

@@ -53,12 +53,14 @@ class Answer(NamedTuple):
 
     Attributes:
         retry_after: seconds after which to ask again; 0 says nothing.
+        headers: more of them.
     """
 
     status: int
     body: bytes
     content_type: str = TEXT
     retry_after: int = 0
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class Page(NamedTuple):

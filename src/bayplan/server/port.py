@@ -228,10 +228,11 @@ class _Exchange(BaseHTTPRequestHandler):
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.content_type)
         self.send_header("Content-Length", str(len(answer.body)))
-        self.send_header("Cache-Control", "no-cache, private")
-        self.send_header("X-Content-Type-Options", "nosniff")
+        headers = {"cache-control": "no-cache, private", "x-content-type-options": "nosniff"}
         if answer.retry_after:
-            self.send_header("Retry-After", str(answer.retry_after))
+            headers["retry-after"] = str(answer.retry_after)
+        for name, value in (headers | dict(answer.headers)).items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(answer.body)
 

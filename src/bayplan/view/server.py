@@ -22,7 +22,6 @@ import socket
 import threading
 import zlib
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
@@ -44,15 +43,9 @@ from bayplan.view.board import (
     Supposes,
     Supposition,
 )
+from bayplan.view.files import INDEX, TYPES, files
 from bayplan.view.session import HEADERS, Session
 
-STATIC = Path(__file__).parent / "static"
-TYPES = {
-    ".html": "text/html",
-    ".css": "text/css",
-    ".js": "text/javascript",
-    ".svg": "image/svg+xml",
-}
 MOST_ADDED = 1000
 """Nodes that the page may add at once."""
 LONGEST_BODY = 1024
@@ -85,10 +78,10 @@ def application(
             where only ``supposes`` can.
     """
     answers = _Answers(board, session, why, source, supposes, plan)
-    files = {file.name: file for file in STATIC.iterdir() if file.suffix in TYPES}
+    static_files = files()
 
     def static(request: Request) -> Response:
-        file = files.get(request.path_params.get("name", "index.html"))
+        file = static_files.get(request.path_params.get("name", INDEX))
         if file is None:
             raise HTTPException(404)
         return Response(file.read_bytes(), media_type=TYPES[file.suffix])

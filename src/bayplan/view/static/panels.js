@@ -156,7 +156,7 @@ export function why(answer, into, close, whyNot) {
   ].filter(Boolean);
   const groupKey = answer.kind === "PodAnswer" ? answer.group?.name : undefined;
   show(into, answer.sentence, [
-    element("p", { class: "doing" }, answer.kind === "PodAnswer" ? element("button", { type: "button", id: "why-not", onclick: whyNot }, "Why not, on each node (n)") : null, groupKey ? element("button", { type: "button", "data-group": groupKey }, `Group ${groupKey}`) : null),
+    element("p", { class: "doing" }, answer.kind === "PodAnswer" && whyNot ? element("button", { type: "button", id: "why-not", onclick: whyNot }, "Why not, on each node (n)") : null, groupKey ? element("button", { type: "button", "data-group": groupKey }, `Group ${groupKey}`) : null),
     ...lines.map((line) => element("p", {}, line)),
     ...tables,
   ], close);
@@ -177,9 +177,9 @@ export function byNode(nodes) {
 
 // What is on a node; like says that new nodes are to be like this one, where they can be asked about.
 export function node(bays, lens, row, answer, into, close, like) {
-  const pods = answer.pods.slice(0, MOST_LISTED).map((pod) => [pod.pod, Object.entries(pod.requests).map(([name, amount]) => `${amount} ${name}`).join(", "), pod.terminating ? "terminating" : ""]);
+  const pods = (answer.pods ?? []).slice(0, MOST_LISTED).map((pod) => [pod.pod, Object.entries(pod.requests).map(([name, amount]) => `${amount} ${name}`).join(", "), pod.terminating ? "terminating" : ""]);
   const adding = like && element("p", { class: "doing" }, element("button", { type: "button", id: "like-this", onclick: () => like(answer.node) }, "What if there were more like this"));
-  show(into, answer.node, [element("p", {}, ofNode(bays, lens, row)), adding, pods.length ? table(["pod", "requests", ""], pods) : element("p", {}, "no Pods")].filter(Boolean), close);
+  show(into, answer.node, [element("p", {}, ofNode(bays, lens, row)), adding, pods.length ? table(["pod", "requests", ""], pods) : answer.pods && element("p", {}, "no Pods")].filter(Boolean), close);
 }
 
 function listed(title, entries) {

@@ -4,9 +4,11 @@ import { Bays } from "./data.js";
 import { lenses } from "./lenses.js";
 import * as panels from "./panels.js";
 import { Picture } from "./picture.js";
+import * as source from "./source.js";
 import { timeline } from "./timeline.js";
 
 const AGAIN = 2000; // milliseconds until a stream that ended is asked for again
+const POLL = 10000; // milliseconds between two looks at columns without changes of their own
 const get = (id) => document.getElementById(id);
 const page = Object.fromEntries(["summary", "lens", "lose", "losing", "more", "number", "like", "other", "others", "plan", "supposing", "suppose", "what-if", "legend", "bays", "tip", "timeline", "here", "table", "answer", "pending", "rest", "filter", "queues", "problem", "help"].map((id) => [id, get(id)]));
 const state = { bays: null, source: "", verdict: null, lens: null, all: [], asked: "", supposed: null, stream: null, tabled: false };
@@ -18,9 +20,9 @@ async function start() {
   }
   picture = new Picture(page.bays);
   const token = location.hash.slice(1);
-  if (token) {
+  if (token && !source.behindApi) {
     history.replaceState(null, "", location.pathname);
-    const answer = await fetch("/session", { method: "POST", body: token });
+    const answer = await fetch("session", { method: "POST", body: token });
     if (!answer.ok && answer.status !== 403) return fail(await answer.text());
   }
   listen();
@@ -39,11 +41,21 @@ function trouble(text) {
 }
 
 async function load() {
-  const answer = await fetch("/bays").catch(() => null);
+  const answer = await fetch(source.bays()).catch(() => null);
   if (!answer) return again(load, AGAIN);
-  if (!answer.ok) return fail(await answer.text());
-  state.source = decodeURIComponent(answer.headers.get("x-bayplan-source") ?? "");
-  state.bays = new Bays(await answer.json());
+  if (!answer.ok && state.bays && source.behindApi) {
+    trouble(`The picture may be an old one: ${await source.said(answer)}`);
+    return again(load, POLL);
+  }
+  if (!answer.ok) {
+    if (answer.status === 429) again(load, AGAIN);
+    return fail(await source.said(answer));
+  }
+  const text = await answer.text();
+  state.source = source.source || decodeURIComponent(answer.headers.get("x-bayplan-source") ?? "");
+  if (source.behindApi && text === state.text) return follow();
+  state.text = source.behindApi ? text : "";
+  state.bays = new Bays({ generation: state.bays?.generation + 1 || 1, ...JSON.parse(text) });
   state.supposes = answer.headers.get("x-bayplan-supposes") ?? "no";
   page["what-if"].hidden = answer.headers.get("x-bayplan-plans") !== "yes";
   page.supposing.hidden = state.supposes === "no";
@@ -57,7 +69,11 @@ async function load() {
 function follow() {
   state.stream?.close();
   if (document.hidden) return;
-  const stream = (state.stream = new EventSource(`/changes?since=${state.bays.generation}`));
+  if (source.behindApi) {
+    trouble("");
+    return again(load, POLL);
+  }
+  const stream = (state.stream = new EventSource(`changes?since=${state.bays.generation}`));
   stream.onmessage = (event) => {
     if (state.bays.apply(JSON.parse(event.data))) refresh();
     else again(load);
@@ -121,34 +137,30 @@ function nextLens(step) {
 async function ask(path) {
   const answer = await fetch(path).catch(() => null);
   if (answer?.ok) return answer.json();
-  panels.problem(answer ? (await answer.text()).trim() : "The page's server does not answer.", page.answer, close);
+  panels.problem(answer ? await source.said(answer) : "The page's server does not answer.", page.answer, close);
   return null;
 }
 
 async function why(name) {
   state.asked = name;
-  const slash = name.indexOf("/");
-  const query = new URLSearchParams({ namespace: name.slice(0, slash), pod: name.slice(slash + 1) });
-  explain(await ask(`/why?${query}`));
+  explain(await ask(source.why("pod", name)));
   page.answer.focus();
 }
 
 async function whyGroup(key) {
-  const slash = key.indexOf("/");
-  const query = new URLSearchParams({ namespace: key.slice(0, slash), group: key.slice(slash + 1) });
-  explain(await ask(`/why?${query}`));
+  explain(await ask(source.why("group", key)));
 }
 
 // An answer, and on the picture where its Pods would go now.
 function explain(answer) {
   if (!answer) return;
-  panels.why(answer, page.answer, close, whyNot);
+  panels.why(answer, page.answer, close, source.behindApi ? null : whyNot);
   unsuppose();
   picture.ghosts = panels.planned(answer);
 }
 
 async function plan() {
-  const answer = await patiently("Where all that waits would go", "/plan");
+  const answer = await patiently("Where all that waits would go", "plan");
   if (!answer) return;
   (answer.kind === "PlanAnswer" ? panels.plan : panels.supposed)(answer, page.answer, close);
   suppose(answer);
@@ -174,7 +186,7 @@ async function supposition(event) {
     query.set("other", "yes");
     words.push("by configuration B");
   }
-  const answer = await patiently(`What would be ${words.join(", ")}`, `/suppose?${query}`);
+  const answer = await patiently(`What would be ${words.join(", ")}`, `suppose?${query}`);
   if (!answer) return;
   panels.supposed(answer, page.answer, close);
   suppose(answer);
@@ -208,8 +220,8 @@ async function patiently(what, path) {
 }
 
 async function whyNot() {
-  if (!state.asked) return;
-  const verdict = await ask(`/why-not?${new URLSearchParams({ pod: state.asked })}`);
+  if (!state.asked || source.behindApi) return;
+  const verdict = await ask(`why-not?${new URLSearchParams({ pod: state.asked })}`);
   if (!verdict) return;
   if (!verdict.rejected.length && verdict.message) return void panels.problem(verdict.message, page.answer, close);
   state.verdict = verdict;
@@ -220,7 +232,7 @@ async function whyNot() {
 async function inspect(row) {
   const name = state.bays.nodes.name[row];
   if (!name) return;
-  const answer = await ask(`/node?${new URLSearchParams({ name })}`);
+  const answer = source.behindApi ? { node: name } : await ask(`node?${new URLSearchParams({ name })}`);
   if (answer) panels.node(state.bays, state.lens, row, answer, page.answer, close, state.supposes === "no" ? null : like);
 }
 
