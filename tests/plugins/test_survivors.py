@@ -228,6 +228,18 @@ def test_a_workload_at_risk_is_told_when_that_lasts() -> None:
     assert not survivors.faults
 
 
+def test_a_pod_that_gets_or_loses_a_rule_counts_from_then_on() -> None:
+    cluster = cluster_with()
+    recount = cluster.framework.services.recounts["BlastRadius"]
+    pod = web("p").spec(nodeName="n-a")
+    cluster.add(pod)
+    survivors = plugin_of(cluster).survivors
+    for said_now, count in ((rule(size=1, keep=1), 1), ({}, 0)):
+        cluster.add(pod.meta(annotations=said_now))
+        assert len(list(survivors.outlooks())) == count
+        assert recount() == {}
+
+
 # What Pods say
 
 

@@ -96,6 +96,19 @@ def test_traffic_costs_what_the_judge_says(data: st.DataObject) -> None:
     assert cluster.framework.services.recounts["DomainCost"]() == {}
 
 
+def test_an_annotation_that_changes_counts_from_then_on() -> None:
+    cluster = with_plugins(transfer={})
+    cluster.add(node("far", "r1", "a"), node("near", "r1", "b"))
+    pod = talks(make_pod("db").label("app", "db"), web=1).spec(nodeName="near")
+    cluster.add(pod)
+    web = make_pod("web").label("app", "web").obj()
+    for gb, dear in ((1, 0.02), (3, 0.06), (0, 0.0)):
+        cluster.add(talks(pod, web=gb))
+        costs = plugin_of(cluster).costs(web)
+        assert costs[cluster.cache.nodes.row("far")] == pytest.approx(dear)
+        assert cluster.framework.services.recounts["DomainCost"]() == {}
+
+
 def test_a_pod_goes_to_whom_it_talks() -> None:
     cluster = with_plugins(transfer={})
     cluster.add(node("far", "r1", "a", 0.01), node("near", "r1", "b", 0.02))

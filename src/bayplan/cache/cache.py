@@ -323,7 +323,8 @@ class Cache:
     def _swap(self, old: Pod, pod: Pod) -> None:
         """Count ``pod`` in place of an ``old`` version on the same node."""
         alike = _counts_alike(old, pod)
-        if not alike:
+        if not alike or old.annotations != pod.annotations:
+            # Rules of plugins are in annotations; no column has them.
             for listener in self._listeners:
                 listener.pod_uncounted(old)
                 listener.pod_counted(pod)
