@@ -81,8 +81,9 @@ class Audit:
 
 
 def granted() -> set[Permission]:
-    """What deploy/ allows the ServiceAccount, with the component that the tests use."""
-    files = ("base/rbac.yaml", "components/node-resource-topology/rbac.yaml")
+    """What deploy/ allows the ServiceAccount, with the components that the tests use."""
+    components = ("node-resource-topology", "network-overhead")
+    files = ("base/rbac.yaml", *(f"components/{name}/rbac.yaml" for name in components))
     texts = [(DEPLOY / name).read_text() for name in files]
     documents = [document for text in texts for document in yaml.safe_load_all(text)]
     rules = [rule for document in documents for rule in document.get("rules", ())]

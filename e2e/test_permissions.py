@@ -20,6 +20,8 @@ UNSEEN = {
     ("list", "kueue.x-k8s.io", "topologies"),
     ("list", "batch", "jobs"),
     ("list", "topology.node.k8s.io", "noderesourcetopologies"),
+    ("list", "appgroup.diktyo.x-k8s.io", "appgroups"),
+    ("list", "networktopology.diktyo.x-k8s.io", "networktopologies"),
     ("list", "jobset.x-k8s.io", "jobsets"),
     ("list", "leaderworkerset.x-k8s.io", "leaderworkersets"),
     ("list", "scheduling.k8s.io", "podgroups"),
