@@ -401,6 +401,18 @@ def test_a_node_does_not_win_by_a_price_that_is_none(
     assert it.place() == "b"
 
 
+def test_what_prometheus_says_of_a_wrong_query_is_in_the_log(server: Source) -> None:
+    said = {"status": "error", "errorType": "bad_data", "error": "1:13: parse error: unclosed"}
+    server.answer = lambda _: (400, said)
+    it = Rig(server, plugin="DomainCost", price={"promql": {"address": server.url}})
+    with capture_logs() as lines:
+        it.start()
+        it.until(lambda: bool(it.feeds.all()[0].polls["failure"]))
+        it.feeds.watch(())
+    errors = [line["error"] for line in lines if line["event"] == "Prices of nodes cannot be read"]
+    assert errors == ["Invalid: 1:13: parse error: unclosed"]
+
+
 def test_prices_count_until_they_are_too_old_and_then_are_not_known(server: Source) -> None:
     it = Rig(server, plugin="DomainCost", price={"promql": {"address": server.url}}, budget={})
     nodes, now = it.cluster.core.world.cache.nodes, [1e9]

@@ -152,9 +152,10 @@ class _Details(msgspec.Struct, rename="camel"):
 
 
 class _Status(msgspec.Struct):
-    """metav1.Status."""
+    """metav1.Status; ``error`` is what Prometheus says in place of a message."""
 
     message: str | None = None
+    error: str | None = None
     reason: str | None = None
     code: int | None = None
     details: _Details | None = None
@@ -182,7 +183,7 @@ def from_status(
     wait = retry_after or (answer.details.retry_after_seconds if answer.details else None)
     by_status = _BY_STATUS.get(status) or (ServerError if status >= 500 else Invalid)
     return _BY_REASON.get(reason, by_status)(
-        answer.message or f"the server answered with HTTP status {status}",
+        answer.message or answer.error or f"the server answered with HTTP status {status}",
         status=status,
         reason=reason,
         retry_after=wait,
