@@ -56,6 +56,7 @@ def additions(nodes: list[str]) -> Mapping[str, Mapping[str, Any]]:
         "LeastFragmentation": {"LeastFragmentation": {}},
         "ReservedFor": {"ReservedFor": {}},
         "BlastRadius with `failover`": {"BlastRadius": {"failover": {"domain": ZONE}}},
+        "NetworkOverhead": {"NetworkOverhead": {}},
         "DomainCost": {"DomainCost": {}},
         "DomainCost with `transfer`": {"DomainCost": {"transfer": {}}},
     }

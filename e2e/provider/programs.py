@@ -27,6 +27,19 @@ PROMTOOL = GoProgram(
     *("promtool", ROOT / "e2e" / "promtool", "github.com/prometheus/prometheus/cmd/promtool"),
     tags=("remove_all_sd",),
 )
+# A source of load and prices, from the same modules.
+PROMETHEUS = GoProgram(
+    *("prometheus", ROOT / "e2e" / "prometheus", "github.com/prometheus/prometheus/cmd/prometheus"),
+    tags=PROMTOOL.tags,
+)
+# The metrics API, behind the aggregator of the API server.
+METRICS_SERVER = GoProgram(
+    *(
+        "metrics-server",
+        ROOT / "e2e" / "metrics-server",
+        "sigs.k8s.io/metrics-server/cmd/metrics-server",
+    ),
+)
 # Judges the workflows of .github/.
 ACTIONLINT = GoProgram(
     "actionlint", ROOT / "e2e" / "actionlint", "github.com/rhysd/actionlint/cmd/actionlint"
