@@ -16,12 +16,12 @@ from tests.controllers.test_operator import KUBECONFIG
 from tests.properties import length
 
 from bayplan.api.kinds import KUBERNETES_POD_GROUP, POD, POD_GROUP
+from bayplan.api.scheduling import CONSUMES_REQUEST
 from bayplan.client.connection import Connection
 from bayplan.client.http import Http
 from bayplan.controllers.provisioner import PAUSE_SECONDS, Provisioner
 from bayplan.controllers.provisioning import (
     BACKOFF_SECONDS,
-    CONSUMES,
     MOST_BACKOFF_SECONDS,
     PROVISIONING_REQUEST,
     Members,
@@ -153,7 +153,7 @@ def test_another_demand_is_another_request() -> None:
 
 
 def test_pods_for_which_somebody_else_asks_are_left_alone() -> None:
-    members = gang(member(0).annotation(CONSUMES, "kueue-1"), member(1))
+    members = gang(member(0).annotation(CONSUMES_REQUEST, "kueue-1"), member(1))
     assert steps(members, (), NOW).make is None
 
 
@@ -258,7 +258,7 @@ def test_the_pods_are_named_first_then_come_the_templates_then_the_request(
     order = [("PATCH", "p0"), ("PATCH", "p1"), ("POST", "podtemplates"), ("POST", "podtemplates")]
     assert writes(server) == [*order, ("POST", "provisioningrequests")]
     first, *_, last = (json.loads(r.body) for r in server.requests if r.body)
-    assert first["metadata"]["annotations"][CONSUMES] == last["metadata"]["name"]
+    assert first["metadata"]["annotations"][CONSUMES_REQUEST] == last["metadata"]["name"]
     assert first["metadata"]["uid"] == pods[0].obj().uid
 
 
@@ -307,8 +307,8 @@ def test_where_nothing_is_to_be_done_nothing_is_asked(
 ) -> None:
     pods = [member(0)]
     body = made(pods)
-    for key in (CONSUMES, "autoscaling.x-k8s.io/provisioning-class-name"):
-        pods[0].annotation(key, body["metadata"]["name"] if key == CONSUMES else CLASS.name)
+    for key in (CONSUMES_REQUEST, "autoscaling.x-k8s.io/provisioning-class-name"):
+        pods[0].annotation(key, body["metadata"]["name"] if key == CONSUMES_REQUEST else CLASS.name)
     there = watched(pods, body)
     provisioner.work(there.gangs(), there.requests(), NOW)
     assert server.requests == []

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.scripted import scripted
 
+from bayplan.api.scheduling import CONSUMES_REQUEST
 from bayplan.app.exposition import expose_blind_pods
 from bayplan.explain.autoscaler import NodePools
 from bayplan.explain.why import Why
@@ -117,6 +118,16 @@ NODE_STEPS = st.lists(
     st.tuples(NODE_NAMES, st.sampled_from(["a", "b", ""]), st.integers(1, 2), st.booleans()),
     max_size=15,
 )
+
+
+def test_9_a_pod_whose_group_asks_by_a_request_gets_no_node_alone() -> None:
+    cluster = cluster_of()
+    cluster.add(*(make_pod(f"full-{n}").req(cpu="4").node(n) for n in ("n1", "n2")))
+    named = make_pod("p").req(cpu="4").annotation(CONSUMES_REQUEST, "train-1")
+    cluster.add(named)
+    cluster.run()
+    told = cause(cluster, "p")
+    assert (told["cause"], told["request"]) == (9, "train-1")
 
 
 @given(NODE_STEPS)

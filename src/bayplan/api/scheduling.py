@@ -10,6 +10,8 @@ from __future__ import annotations
 from bayplan.api.meta import Condition, Object, Wire
 from bayplan.api.pod_spec import Resources
 
+CONSUMES_REQUEST = "autoscaling.x-k8s.io/consume-provisioning-request"
+"""On a Pod, the ProvisioningRequest by which an autoscaler adds nodes for it, and by no other."""
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 """The condition of a PodGroup of Kubernetes."""
 

@@ -24,11 +24,10 @@ import msgspec
 from bayplan.api.kinds import Kind
 from bayplan.api.meta import Condition, Object, Wire
 from bayplan.api.pod import Pod, PodShape
+from bayplan.api.scheduling import CONSUMES_REQUEST
 
 Json = dict[str, Any]
 
-CONSUMES = "autoscaling.x-k8s.io/consume-provisioning-request"
-"""On a Pod, the request that it waits for."""
 CONSUMES_CLASS = "autoscaling.x-k8s.io/provisioning-class-name"
 GROUP_UID = "bayplan.dev/group-uid"
 """On a request, a label: whose it is."""
@@ -235,7 +234,7 @@ def backoff(number: int) -> float:
 
 def unnamed(make: Make, class_: ProvisioningClass) -> Iterable[Pod]:
     """The Pods that do not name the request yet."""
-    names = {CONSUMES: make.name, CONSUMES_CLASS: class_.name}
+    names = {CONSUMES_REQUEST: make.name, CONSUMES_CLASS: class_.name}
     for pod in make.members.pods:
         if not names.items() <= pod.annotations.items():
             yield pod
@@ -243,7 +242,7 @@ def unnamed(make: Make, class_: ProvisioningClass) -> Iterable[Pod]:
 
 def annotation(make: Make, class_: ProvisioningClass, uid: str) -> Json:
     """A merge patch for one of them; refused by another Pod of the same name."""
-    annotations = {CONSUMES: make.name, CONSUMES_CLASS: class_.name}
+    annotations = {CONSUMES_REQUEST: make.name, CONSUMES_CLASS: class_.name}
     return {"metadata": {"uid": uid, "annotations": annotations}}
 
 
@@ -305,7 +304,7 @@ def _is_of_others(members: Members, requests: Iterable[ProvisioningRequest]) -> 
     uid = members.group.uid
     ours = {one.name for one in requests if one.group == uid}
     prefix = f"{members.group.name[:_NAME_LENGTH].rstrip('.-')}-"
-    named = {pod.annotations.get(CONSUMES, "") for pod in members.pods} - {""}
+    named = {pod.annotations.get(CONSUMES_REQUEST, "") for pod in members.pods} - {""}
     return any(name not in ours and not name.startswith(prefix) for name in named)
 
 

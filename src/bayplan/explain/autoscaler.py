@@ -7,6 +7,7 @@ The first of these causes that holds is named, of docs/autoscalers.md:
 3. Its priority is below that for which nodes are added.
 4. Some nodes fail only by filters that autoscalers do not know.
 5. No node of any pool would fit, even if it were empty.
+9. It waits for a ProvisioningRequest, which asks for nodes for its whole group.
 
 What autoscalers themselves say (6 to 8) is read by `bayplan.cli.autoscaler_events`.
 """
@@ -21,6 +22,7 @@ from bayplan.api import quantity
 from bayplan.api.meta import Condition
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
+from bayplan.api.scheduling import CONSUMES_REQUEST
 from bayplan.attempt.outcome import Reason
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.node_table.column import Numbers
@@ -43,7 +45,7 @@ _HOSTNAME = "kubernetes.io/hostname"
 
 
 def autoscaler(world: World, framework: Framework, pod: Pod, reason: str, *, names: bool) -> Answer:
-    """The first cause that holds: ``cause`` (1 to 5), ``text``, ``plugins``; empty for none.
+    """The first cause that holds: ``cause`` (1 to 5, 9), ``text``, ``plugins``; empty for none.
 
     Args:
         world: what is known.
@@ -62,9 +64,10 @@ def autoscaler(world: World, framework: Framework, pod: Pod, reason: str, *, nam
     if pod.priority < EXPENDABLE:
         return _cause(3, f"its priority {pod.priority} is below {EXPENDABLE}: it is expendable")
     try:
-        return _blind(framework, pod, names=names) or _too_large(world, framework, pod)
+        told = _blind(framework, pod, names=names) or _too_large(world, framework, pod)
     except AttemptFault:  # it is logged
         return {}
+    return told or _by_request(pod)
 
 
 def unknown_filters(plugins: ProfilePlugins) -> frozenset[str]:
@@ -127,6 +130,14 @@ def _too_large(world: World, framework: Framework, pod: Pod) -> Answer:
         if rejection is not None or diagnosis.fits[rows].any():
             return {}
     return _cause(5, f"no node of any pool could hold it, even an empty one{_largest(nodes, pod)}")
+
+
+def _by_request(pod: Pod) -> Answer:
+    request = pod.annotations.get(CONSUMES_REQUEST)
+    if not request:
+        return {}
+    text = f"it waits for the ProvisioningRequest {request}: no node is added for it alone"
+    return _cause(9, text, request=request)
 
 
 class NodePools(Numbers[np.int64]):
