@@ -59,7 +59,7 @@ class World:
         )
         self.queues = QueueTree(self.cache, self.queue)
         self.handlers = Handlers(self.cache, self.queue, self.waiting)
-        self.overcommit = Overcommit(self.cache.nodes, clock)
+        self.overcommit = Overcommit(self.cache.nodes)
         self.node_backoff = NodeBackoff(clock)
         self.conflicts: Conflicts | None = None
 

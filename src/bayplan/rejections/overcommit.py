@@ -8,6 +8,7 @@ not offer do not count: the kubelet ignores them, too.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -30,13 +31,13 @@ class Overcommit:
 
     Args:
         nodes: the live table.
-        clock: monotonic seconds.
+        clock: monotonic seconds; real ones, also where the scheduler's clock is a virtual one.
 
     Attributes:
         excess: as of the last check; replaced, never changed.
     """
 
-    def __init__(self, nodes: LiveNodeTable, clock: Callable[[], float]) -> None:
+    def __init__(self, nodes: LiveNodeTable, clock: Callable[[], float] = time.monotonic) -> None:
         self._nodes = nodes
         self._clock = clock
         self._next = 0.0

@@ -30,7 +30,7 @@ from bayplan.engine.registry import Registry
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Changed, Removed, WatchMessage
 from bayplan.measures import measures_of
-from bayplan.recordings.lines import Line, Type, by_id
+from bayplan.recordings.lines import Line, Type, by_id, kind_id
 from bayplan.recordings.recorder import Meta, meta_of
 from bayplan.replay.api_server import VirtualApiServer, VirtualStatuses
 from bayplan.replay.lives import Lives
@@ -41,6 +41,7 @@ from bayplan.telemetry.instrument import Instrument
 
 CHORES = 5.0
 """Seconds between two looks at what plugins do from time to time, while Pods wait."""
+_PODS = kind_id(POD)
 _decode_pod = msgspec.json.Decoder(WirePod).decode
 
 
@@ -189,6 +190,16 @@ class ReplayedCluster:
                 self._tell(message)
 
     # Lines
+
+    def is_news(self, line: Line) -> bool:
+        """Whether the cluster has to be as at the time of the line for `apply`.
+
+        A Pod that ends by itself has its own time to do so.
+        """
+        if line.type is not Type.DELETED or line.kind != _PODS:
+            return line.type is not Type.BOUND
+        uid = meta_of(line.object).uid
+        return uid not in self._mine or uid not in self._lives.runs
 
     def apply(self, line: Line) -> None:
         """Apply a line, at the present time."""

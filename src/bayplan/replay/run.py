@@ -121,7 +121,7 @@ def replay(
             cluster.advance(due)
             sample()
             due += every
-        if line.at > now and ready:
+        if line.at > now and ready and cluster.is_news(line):
             now = line.at
             cluster.advance(now)
         ready = ready or line.type is Type.READY
