@@ -196,6 +196,23 @@ def test_a_packing_that_takes_too_long_is_left_to_the_attempts(
     assert placed(cluster, [part]) == [0, 0]
 
 
+def test_slices_that_lack_pods_are_not_mixed() -> None:
+    """Of three slices of p0 the first and the last have two Pods left, that between them four."""
+    indexes = [0, 1, 4, 5, 6, 7, 8, 9]
+    pods = members_of([Part([1] * 10, (0, 4), ranked=True), Part([1], (0, 1))])
+    cluster = group_cluster(topologyLevels=LEVELS)
+    cluster.add(*built([Node(("b0", f"r{i}"), 4) for i in range(4)]))
+    annotation = sub_groups(
+        {"name": "p0", "minMember": 8, "slices": [{"topology": "rack", "size": 4}]},
+        {"name": "p1", "minMember": 1, "slices": [{"topology": "rack", "size": 1}]},
+    )
+    cluster.add(pod_group("g", annotation), *(pods[index] for index in [*indexes, 10]))
+    cluster.settle()
+    at = dict(cluster.bound)
+    assert len(at) == 9
+    assert len({at[f"g-0-{index}"] for index in (4, 5, 6, 7)}) == 1
+
+
 def test_plans_for_room_share_the_work_of_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """The attempts find room nevertheless; each of the plans would else take the whole time."""
     tried: list[bool] = []

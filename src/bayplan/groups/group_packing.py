@@ -81,8 +81,14 @@ class GroupPacking:
 
     def _is_whole(self, part: SubGroup) -> bool:
         """Whether there are whole slices, of one kind if there are slices in slices."""
-        return len(self._pods[part.name]) % part.slices[0].size == 0 and (
-            len(part.slices) == 1 or not self._has_ranks(part) or len(self._slices(part)) == 1
+        number, slices = cut(self._pods[part.name], part.slices)
+        outer, inner = part.slices[0].size, part.slices[-1].size
+        full = all(len(pods) == inner for pods in slices.values())
+        alike = not self._has_ranks(part) or len(self._slices(part)) == 1
+        return (
+            full
+            and number * outer == len(self._pods[part.name])
+            and (alike or len(part.slices) == 1)
         )
 
     # The problem
