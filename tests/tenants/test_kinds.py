@@ -40,6 +40,7 @@ class KindsMachine(RuleBasedStateMachine):
         number=st.sampled_from([1, 2, 4]),
         priority=st.sampled_from([0, 0, 0, 5]),
         nodes=st.sampled_from([None, None, None, frozenset({"n0"}), frozenset({"n1", "n2"})]),
+        protected=st.sampled_from([False, False, True]),
     )
     def pods_come(
         self,
@@ -48,10 +49,12 @@ class KindsMachine(RuleBasedStateMachine):
         number: int,
         priority: int,
         nodes: frozenset[str] | None,
+        protected: bool,
     ) -> None:
         tenant = data.draw(st.sampled_from(self.leaves))
         for _ in range(number):
-            self.played.come(counted(Asked("", tenant, amounts, priority, nodes)))
+            pod = Asked("", tenant, amounts, priority, nodes, is_protected=protected)
+            self.played.come(counted(pod))
         self.settles()
 
     @precondition(lambda self: self.played.world.pods)
@@ -87,6 +90,18 @@ class KindsMachine(RuleBasedStateMachine):
         if tenant.reclaimable and like.reclaimable:
             kinds, is_bound = like.kinds, like.is_bound
             self.tree[number] = replace(tenant, kinds=kinds, is_bound=is_bound, weight=weight)
+            self.played.set_tenant(self.tree[number])
+            self.settles()
+
+    @rule(data=st.data(), most=st.integers(0, 4), patience=st.sampled_from([0, 20]))
+    def a_limit_on_a_kind_is_lowered(self, data: st.DataObject, most: int, patience: int) -> None:
+        number = data.draw(st.integers(0, len(self.tree) - 1))
+        tenant = self.tree[number]
+        if tenant.kinds and tenant.reclaimable:
+            first, *others = tenant.kinds
+            limit = {CPU: max(most, first.guaranteed.get(CPU, 0))}
+            kinds = (replace(first, limit=limit), *others)
+            self.tree[number] = replace(tenant, kinds=kinds, evict_after=patience)
             self.played.set_tenant(self.tree[number])
             self.settles()
 
