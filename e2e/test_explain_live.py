@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.simulation.answers import unfolded
 
 from bayplan.api.kinds import POD
 from bayplan.cli import asking, offline
@@ -52,8 +53,7 @@ def explained(*arguments: str) -> list[Json]:
     command = [sys.executable, "-m", "bayplan", "explain", "-o", "json", *arguments]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode in (0, 1), run.stderr
-    answer: list[Json] = json.loads(run.stdout)
-    return answer
+    return unfolded(json.loads(run.stdout))
 
 
 def test_live_answers_are_those_of_a_dump_with_the_same_configuration(

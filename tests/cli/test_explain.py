@@ -327,6 +327,33 @@ def test_extenders_are_not_asked(bayplan: Bayplan, tmp_path: Path) -> None:
     assert f"{PROFILES}: the extenders of the configuration are not asked" in result.stderr
 
 
+def test_as_data_equal_outcomes_of_one_owner_stand_once(bayplan: Bayplan, tmp_path: Path) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "uid": "u", "controller": True}
+    requests = {"resources": {"requests": {"cpu": "100"}}}
+
+    def pod(name: str, of: str) -> dict[str, Any]:
+        meta = {"name": name, "ownerReferences": [{**owner, "name": of}]}
+        spec = {"containers": [{"name": "c", "image": "i", **requests}]}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+    nodes = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": f"n{i}"},
+            "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
+        }
+        for i in range(50)
+    ]
+    pods = [pod(f"web-{i}", "web") for i in range(20)] + [pod("other", "other")]
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"kind": "List", "items": [*nodes, *pods]}))
+    first, *rest = json.loads(bayplan("explain", "-f", path, "-o", "json").stdout)
+    assert (first["pod"], len(first["nodes"])) == ("default/web-0", 50)
+    assert rest[:-1] == [{"pod": f"default/web-{i}", "as": "default/web-0"} for i in range(1, 20)]
+    assert (rest[-1]["pod"], len(rest[-1]["nodes"])) == ("default/other", 50)
+
+
 PLUGIN = """
 from bayplan.framework import Plugin, Status
 

@@ -34,5 +34,10 @@ def answers(command: str, path: Path, config: Path | None, *more: str) -> Answer
     finally:
         structlog.configure(**logging)
     assert result.exit_code in (0, 1), result.output
-    printed: Answers = json.loads(result.stdout)
-    return printed
+    return unfolded(json.loads(result.stdout))
+
+
+def unfolded(printed: Answers) -> Answers:
+    """The answers with all that is equal to another one written out."""
+    by_pod = {one["pod"]: one for one in printed if "as" not in one}
+    return [by_pod[one.pop("as")] | one if "as" in one else one for one in printed]

@@ -22,7 +22,7 @@ from bayplan.api.selectors import Predicate, SelectorError, parse
 from bayplan.app.assembly import Core
 from bayplan.cli import asking, autoscaler_events, explain_live, live, offline, plugins
 from bayplan.cli.asking import Subject
-from bayplan.cli.explain_text import print_group, print_verdicts
+from bayplan.cli.explain_text import folded, print_group, print_verdicts
 from bayplan.cli.offline import Form
 from bayplan.client import kubeconfig as credentials
 from bayplan.client.connection import Connection
@@ -255,7 +255,7 @@ def _print(
     if output.is_data:
         for verdict in verdicts:
             verdict.pop("details", None)
-        offline.print_data(verdicts[0] if is_group else verdicts, output)
+        offline.print_data(verdicts[0] if is_group else folded(verdicts, owners), output)
         return
     with offline.printing(output, "bayplan explain") as console:
         if is_group:

@@ -60,6 +60,19 @@ def grouped(verdicts: Iterable[Verdict], owners: Mapping[str, str]) -> list[list
     return list(alike.values())
 
 
+def folded(verdicts: Iterable[Verdict], owners: Mapping[str, str]) -> list[Verdict]:
+    """Explanations with equal ones of the same owner once: the others name the first, ``as``."""
+    every = list(verdicts)
+    first = {one["pod"]: alike[0]["pod"] for alike in grouped(every, owners) for one in alike[1:]}
+    return [
+        {key: verdict[key] for key in ("pod", "running") if key in verdict}
+        | {"as": first[verdict["pod"]]}
+        if verdict["pod"] in first
+        else verdict
+        for verdict in every
+    ]
+
+
 def _print_verdict(
     console: Console, verdict: Verdict, top: int, more: str = "", *, sure: bool
 ) -> None:
