@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,6 +82,35 @@ def test_verdicts_and_scores_are_those_of_the_judge(data: st.DataObject) -> None
         gone = world.what_if(plugin, new, removed={place[0]: [first]})[place[0]]
         satisfied, violated, _ = network_judge.look(place, others[1:], wanted, regions, zones)
         assert gone.ok is (violated <= satisfied)
+
+
+@given(data=st.data())
+@length(50)
+def test_pods_that_would_be_elsewhere_count_as_the_judge_says(data: st.DataObject) -> None:
+    regions, zones, wanted = data.draw(prices(REGIONS)), data.draw(prices(ZONES)), data.draw(needs)
+    world = PluginWorld(*(node(*place) for place in PLACES))
+    world.add(app_group({"web": wanted, "db": [], "log": []}), topology(regions, zones))
+    plugin = world.make(NetworkOverhead)
+    others = [(workload, PLACES[i]) for i, workload in enumerate(WORKLOADS)]
+    for workload, place in others:
+        world.place(member(workload, workload), place[0])
+    new = member("new", "web").obj()
+    if plugin.pre_filter(CycleState(), new, world.nodes) is not None:
+        return
+    workload, place, pods = data.draw(
+        st.tuples(st.sampled_from(WORKLOADS), st.sampled_from(PLACES), st.integers(1, 3))
+    )
+    rows = np.flatnonzero(world.nodes.exists)
+    table, state = world.nodes.take(rows), world.state(plugin, new).what_if(rows)
+    more = member("more", workload).obj().on_node(place[0])
+    for at in range(len(rows)):
+        plugin.move_elsewhere(pods, state, new, more, table, at)
+    codes = plugin.filter_nodes(state, new, table)
+    for at, name in enumerate(table.names):
+        where = next(each for each in PLACES if each[0] == name)
+        there = [*others, *[(workload, place)] * pods]
+        satisfied, violated, _ = network_judge.look(where, there, wanted, regions, zones)
+        assert bool(codes[at]) is (violated > satisfied)
 
 
 def world_of(*others: Any) -> PluginWorld:

@@ -13,9 +13,9 @@ label of the AppGroup. They are counted by row and summed by site, so their numb
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -263,14 +263,24 @@ class NetworkOverhead(
             return None
         distances = self._between()
         codes, sites = self._sites.codes, len(self._sites.names)
-        satisfied, violated, costs = np.zeros((3, len(codes)), np.int64)
+        by_most = defaultdict[int, IntArray](lambda: np.zeros(len(codes), np.int64))
         for _, most, counter in needs.by_selector:
-            on_row = counter.by_domain()[: len(codes)].astype(np.int64)
+            by_most[most] += counter.by_domain()[: len(codes)]
+
+        def from_others(between: IntArray | BoolArray, on_row: IntArray) -> IntArray:
+            """By row, the sum of ``between`` over the Pods of all other rows."""
             on_site = np.bincount(codes, on_row, sites).astype(np.int64)
-            from_others = partial(_from_others, codes, on_row, on_site)
-            satisfied += on_row + from_others(distances.satisfied(most))
-            violated += from_others(distances.violated(most))
-            costs += from_others(distances.costs)
+            sums: IntArray = (between @ on_site)[codes] - between.diagonal()[codes] * on_row
+            return sums
+
+        satisfied, violated, total = np.zeros((3, len(codes)), np.int64)
+        for most, on_row in by_most.items():
+            total += on_row
+            satisfied += from_others(distances.satisfied(most), on_row)
+            violated += from_others(distances.violated(most), on_row)
+        # Those of the row itself are satisfied, and cost nothing.
+        satisfied += total
+        costs = from_others(distances.costs, total)
         return _State(needs, distances, codes, satisfied, violated, costs)
 
     def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
@@ -310,10 +320,12 @@ class NetworkOverhead(
         """In the words of scheduler-plugins, without the node and its figures."""
         return _REASON
 
-    def score_nodes(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> IntArray | None:
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray | None:
         """The sum of costs; None where the Pod depends on no Pod on a node."""
         made = state.get(self.name, _State) or self._state(pod)
-        return None if made is None else made.costs
+        if made is None:
+            return None
+        return made.costs if nodes.origin is None else made.costs[nodes.origin]
 
     def explain_filter(self, state: CycleState, _pod: Pod, rows: IntArray) -> list[str]:
         """The figures of each node."""
@@ -355,11 +367,3 @@ class NetworkOverhead(
         changed = new or old
         is_its = changed is not None and changed.name == pod.shape.labels.get(GROUP)
         return Hint.QUEUE if is_its else Hint.SKIP
-
-
-def _from_others(
-    codes: IntArray, on_row: IntArray, on_site: IntArray, between: IntArray | BoolArray
-) -> IntArray:
-    """By row, the sum of ``between`` over the Pods of all other rows."""
-    sums: IntArray = (between @ on_site)[codes] - between.diagonal()[codes] * on_row
-    return sums
