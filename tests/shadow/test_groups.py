@@ -187,6 +187,19 @@ def test_a_group_with_a_topology_on_other_nodes_is_not_compared() -> None:
     assert here.tally.not_compared == {NotCompared.GROUP: 1}
 
 
+def test_a_group_that_is_an_error_here_is_not_compared() -> None:
+    source, here = Kubernetes(), followed()
+    here.add(*nodes(4))
+    here.add(source.group(2, priority=10))  # unlike that of its Pods
+    pods = members(source, 2)
+    here.show(*pods)
+    here.follow()
+    here.bind(pods[0], "n1")
+    here.bind(pods[1], "n1")
+    here.follow()
+    assert here.tally.not_compared == {NotCompared.ERROR: 1}
+
+
 def test_pods_bound_later_than_the_others_are_a_decision_of_their_own() -> None:
     source, here = Kubernetes(), followed()
     here.add(*nodes(4, 4))

@@ -18,9 +18,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from bayplan.api.pod import Pod
+from bayplan.attempt.outcome import Reason
 from bayplan.cache.group_policy import Words
 from bayplan.cache.pod_groups import Group
 from bayplan.decide.group import deciding_group
+from bayplan.framework.status import Code
 from bayplan.groups.decision import GroupDecision
 from bayplan.groups.placers import Placers
 from bayplan.groups.words_kubernetes import failures
@@ -28,7 +30,7 @@ from bayplan.profiles import Profiles
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.shadow.judge import Judge, both_wait
 from bayplan.shadow.moves import Move, Other, imagined
-from bayplan.shadow.verdict import Ours, Outcome, Theirs, Verdict, owner_of
+from bayplan.shadow.verdict import NotCompared, Ours, Outcome, Theirs, Verdict, owner_of
 from bayplan.world import World
 
 MOST_NAMED = 3
@@ -53,18 +55,18 @@ class GroupJudge:
         self._world, self._profiles, self._placers = world, profiles, placers
         self._judge = judge
 
-    def judge(self, entry: QueuedGroup, theirs: TheirGroup, at: float) -> Verdict | None:
+    def judge(self, entry: QueuedGroup, theirs: TheirGroup, at: float) -> Verdict | NotCompared:
         """Compare what became of Pods of a group with what would have become of them here.
 
-        None where there is no telling: other nodes for a group that has a topology, or Pods that
-        are being deleted.
+        Where there is no telling, the reason: other nodes for a group that has a topology, Pods
+        that are being deleted, or an error here.
 
         Raises:
             AttemptFault: a plugin broke over the details.
         """
         told = [pod for pod in entry.pods if pod.uid in theirs]
         if not told:
-            return None
+            return NotCompared.GROUP
         missing, group = entry.gathering(), entry.group
         if missing is not None or group is None:
             plugin, message = ("", "") if missing is None else (missing.plugin, missing.message)
@@ -72,10 +74,12 @@ class GroupJudge:
             outcome = Outcome.PENDING_HERE if summary.node else both_wait(summary, ours)
             return _verdict(entry, told, theirs, at, Compared(outcome, ours, plugin))
         compared = self._whole(entry, group, told, theirs)
+        if compared is None:
+            return NotCompared.ERROR
         if compared.outcome is not Outcome.BETTER:
             return _verdict(entry, told, theirs, at, compared)
         if _has_topology(group):
-            return None
+            return NotCompared.GROUP
         step = self._first_other([pod for pod in told if theirs[pod.uid].node], theirs, at)
         if step is not None:
             return replace(step, pod=entry.key, members=tuple(pod.key for pod in told))
@@ -85,15 +89,18 @@ class GroupJudge:
     def agrees(self, entry: QueuedGroup, theirs: TheirGroup) -> bool:
         """Whether both decide alike."""
         verdict = self.judge(entry, theirs, 0.0)
-        return verdict is not None and verdict.agreed
+        return isinstance(verdict, Verdict) and verdict.agreed
 
     def _whole(
         self, entry: QueuedGroup, group: Group, told: Sequence[Pod], theirs: TheirGroup
-    ) -> Compared:
+    ) -> Compared | None:
+        """None where the attempt ended in an error."""
         framework, summary = self._profiles[entry.profile], _summary(theirs)
         room = not summary.node
         asked = deciding_group(self._placers, framework, group, entry.pods, make_room=room)
         with asked as decision:
+            if _failed(decision):
+                return None
             if summary.node or decision.fits:
                 return _places(decision, told, theirs)
             return _waits(decision, told, theirs)
@@ -174,6 +181,12 @@ def _messages(decision: GroupDecision) -> dict[str, str]:
         return {pod.uid: rejection.message for pod, rejection in failures(decision)}
     message = "" if decision.rejection is None else decision.rejection.message
     return {pod.uid: message for pod in decision.pods}
+
+
+def _failed(decision: GroupDecision) -> bool:
+    rejection = decision.rejection
+    reason = None if rejection is None else rejection.reason
+    return decision.status.code is Code.ERROR or reason is Reason.SCHEDULER_ERROR
 
 
 def _has_topology(group: Group) -> bool:

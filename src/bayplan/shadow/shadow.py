@@ -325,8 +325,8 @@ class Shadow:
                 for one in self._prior.written(entry.members[uid].pod):
                     stack.enter_context(one.undone(self._world.cache.objects))
             verdict = self._group_judge.judge(entry, group, self._now())
-            if verdict is None:
-                self._skip(pod, NotCompared.GROUP)
+            if isinstance(verdict, NotCompared):
+                self._skip(pod, verdict)
             else:
                 agrees = partial(self._group_judge.agrees, entry, group)
                 self._add(verdict, group.keys(), pod, agrees, None)
