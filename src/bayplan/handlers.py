@@ -25,6 +25,7 @@ from bayplan.cache.cache import Cache
 from bayplan.framework.cluster_events import Action, ClusterEvent
 from bayplan.inbox.messages import Changed, Removed, Replaced, WatchMessage
 from bayplan.queue import update_events
+from bayplan.queue.rooms import Rooms
 from bayplan.queue.scheduling_queue import SchedulingQueue
 from bayplan.rejections.conflicts import Conflicts
 
@@ -44,10 +45,12 @@ class Handlers:
         cache: Cache,
         queue: SchedulingQueue,
         waiting: WaitingPods,
+        rooms: Rooms,
     ) -> None:
         self._cache = cache
         self._queue = queue
         self._waiting = waiting
+        self._rooms = rooms
         self._profiles: frozenset[str] = frozenset()
         self.pods: dict[str, Pod] = {}
         self.conflicts: Conflicts | None = None
@@ -70,11 +73,11 @@ class Handlers:
         """Apply one message."""
         match message:
             case Changed(kind=kinds.POD, object=pod):
-                self._set_pod(pod)
+                self._see_pod(pod)
             case Removed(kind=kinds.POD, object=pod):
                 self._drop_pod(pod.key, pod.uid)
             case Replaced(kind=kinds.POD, objects=pods):
-                self._replace(pods, set(self.pods), self._set_pod, self._drop_pod)
+                self._replace(pods, set(self.pods), self._see_pod, self._drop_pod)
             case Changed(kind=kinds.NODE, object=node):
                 self._set_node(node)
             case Removed(kind=kinds.NODE, object=node):
@@ -140,6 +143,13 @@ class Handlers:
 
     # Pods
 
+    def _see_pod(self, pod: Pod) -> None:
+        if self._rooms:
+            old = self.pods.get(pod.key)
+            is_known = old is not None and old.uid == pod.uid
+            pod = self._rooms.seen(pod, is_new=not is_known)
+        self._set_pod(pod)
+
     def _set_pod(self, pod: Pod) -> None:
         if pod.terminal:
             self._drop_pod(pod.key)
@@ -189,8 +199,10 @@ class Handlers:
             if self.conflicts is not None:
                 self.conflicts.pod_left(pod, self._profiles)
             self._cache.remove(pod.uid)
+            self._rooms.gone(pod)
             self._queue.assigned_pod_deleted(pod)
             return
+        self._rooms.gone(pod)
         if pod.spec.scheduler_name in self._profiles:
             self._queue.delete(pod)
         if self._cache.is_assumed(pod.uid):

@@ -232,6 +232,7 @@ class Scheduler:
         self._groups.expire()
         self._queue.flush()
         self._world.overcommit.check()
+        self._world.rooms.check()
         if self.active and self._clock() >= self._next_chores:
             self._next_chores = self._clock() + CHORE_SECONDS
             self._object_report.check(self.profiles.values())

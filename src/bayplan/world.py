@@ -17,6 +17,7 @@ from bayplan.framework.evictions import Evictions
 from bayplan.handlers import Handlers
 from bayplan.profiles import Profiles
 from bayplan.queue.nominator import Nominator
+from bayplan.queue.rooms import Rooms
 from bayplan.queue.scheduling_queue import SchedulingQueue
 from bayplan.rejections.conflicts import Conflicts
 from bayplan.rejections.node_backoff import NodeBackoff
@@ -36,6 +37,7 @@ class World:
         waiting: Pods that wait in Permit.
         preparing: Pods in PreBind, by uid.
         queue: Pods that wait for a node.
+        rooms: what is kept for Pods that are about to move.
         handlers: apply what the API server shows.
         overcommit: nodes whose Pods request more than there is.
         node_backoff: nodes that rejected a Pod, which its owner's Pods keep off.
@@ -58,7 +60,8 @@ class World:
             self.cache, leaves=self.queue.groups.pod_unbound, stays=self.queue.group_member_bound
         )
         self.queues = QueueTree(self.cache, self.queue)
-        self.handlers = Handlers(self.cache, self.queue, self.waiting)
+        self.rooms = Rooms(self.queue, self.cache)
+        self.handlers = Handlers(self.cache, self.queue, self.waiting, self.rooms)
         self.overcommit = Overcommit(self.cache.nodes)
         self.node_backoff = NodeBackoff(clock)
         self.conflicts: Conflicts | None = None

@@ -406,6 +406,18 @@ class Pod:
         copy.status = PodStatus(resource_claim_statuses=claims)
         return copy
 
+    def nominated_to(self, node_name: str) -> Pod:
+        """A copy whose status names ``node_name`` as the nominated node."""
+        copy = self._copy()
+        copy.status = msgspec.structs.replace(self.status, nominated_node_name=node_name)
+        return copy
+
+    def stand_in(self) -> Pod:
+        """A pending copy with a uid of its own."""
+        copy = self.off_node()
+        copy.uid = f"stand-in/{self.uid}"
+        return copy
+
     def evicted(self, condition: Condition, at: datetime) -> Pod:
         """A copy as the API server will show the Pod: with ``condition``, and deleted ``at``."""
         others = (c for c in self.status.conditions if c.type != condition.type)

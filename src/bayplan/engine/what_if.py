@@ -284,12 +284,12 @@ class WhatIf:
 
     def _nominees(self, pod: Pod, nodes: NodeTable) -> Mapping[int, list[Pod]]:
         nominated_pods, turns = self._nominator.nominated_pods, self._turns
-        uid, nominees = pod.uid, {}
+        keeps_off, nominees = self._nominator.keeps_off, {}
         for row, name in self._nominated_rows(nodes):
             pods = [
                 other
                 for other in nominated_pods(name)
-                if other.uid != uid and keeps_room(other, pod, turns)
+                if keeps_off(other, pod, name) and keeps_room(other, pod, turns)
             ]
             if pods:
                 nominees[row] = pods

@@ -159,6 +159,15 @@ class PodNominator(Protocol):
     def nominated_node(self, uid: str) -> str:
         """Where the Pod is nominated to; "" for none."""
 
+    def promised_pods(self, node_name: str) -> Iterable[Pod]:
+        """Pods nominated to the node, but for stand-ins of Pods on other nodes.
+
+        Those use no more than what counts already.
+        """
+
+    def keeps_off(self, nominee: Pod, pod: Pod, node_name: str) -> bool:
+        """Whether the nominee's room on the node is kept from ``pod``, priorities apart."""
+
 
 class PluginMetrics:
     """A plugin's own numbers, as metrics with the labels ``plugin`` and ``name``. Any thread.

@@ -2,6 +2,8 @@
 
 The scheduling thread knows a nomination before the API server does. So this may be newer than
 ``status.nominatedNodeName``, and an update without the nomination does not end it.
+
+Stand-ins are nominated for Pods that are not there yet (`bayplan.queue.rooms`).
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ class Nominator:
         self.version = 0
         self._by_node: dict[str, dict[str, Pod]] = {}
         self._node_of: dict[str, str] = {}
+        self._stand_ins: dict[str, bool] = {}
+        """By uid, whether it counts for limits, too."""
+        self._takers: frozenset[str] = frozenset()
 
     def nominate(self, pod: Pod, node_name: str | None = None) -> None:
         """Nominate ``pod`` to a node: "" for none, None for the node in the Pod's status."""
@@ -39,11 +44,41 @@ class Nominator:
         node = self._node_of.pop(uid, None)
         if node is None:
             return
+        self._stand_ins.pop(uid, None)
         self.version += 1
         pods = self._by_node[node]
         del pods[uid]
         if not pods:
             del self._by_node[node]
+
+    # Stand-ins
+
+    def stand_in(self, pod: Pod, node_name: str, *, promised: bool) -> None:
+        """Keep room on a node for whom ``pod`` stands in, until `remove`.
+
+        ``promised``: it uses more than what counts already, as its Pod is gone.
+        """
+        self.nominate(pod, node_name)
+        self._stand_ins[pod.uid] = promised
+
+    def admit(self, takers: frozenset[str]) -> None:
+        """These may use the rooms of stand-ins on their own nominated nodes."""
+        self._takers = takers
+        self.version += 1
+
+    def keeps_off(self, nominee: Pod, pod: Pod, node_name: str) -> bool:
+        """Whether the nominee's room on the node is kept from ``pod``, priorities apart."""
+        if nominee.uid == pod.uid:
+            return False
+        is_taker = pod.uid in self._takers and pod.status.nominated_node_name == node_name
+        return not (is_taker and nominee.uid in self._stand_ins)
+
+    def promised_pods(self, node_name: str) -> Iterable[Pod]:
+        """Pods nominated to the node, but for stand-ins of Pods on other nodes."""
+        pods = self.nominated_pods(node_name)
+        if not self._stand_ins:
+            return pods
+        return [pod for pod in pods if self._stand_ins.get(pod.uid, True)]
 
     def nominations(self, pods: Iterable[Pod]) -> list[tuple[Pod, str]]:
         """Each Pod and its node, "" for none; for `nominate_all`."""

@@ -88,7 +88,7 @@ class QuotaRule(LowerPriority):
             pod
             for name in self._nominator.nominated_nodes()
             if self._nodes.row(name) is not None
-            for pod in self._nominator.nominated_pods(name)
+            for pod in self._nominator.promised_pods(name)
             if pod.uid not in uids
         ]
 

@@ -51,7 +51,7 @@ class Promised:
         if self._seen != seen:
             self._seen, self._kept = seen, {}
             nodes = [n for n in nominator.nominated_nodes() if self._nodes.row(n) is not None]
-            pairs = [(pod, node) for node in nodes for pod in nominator.nominated_pods(node)]
+            pairs = [(pod, node) for node in nodes for pod in nominator.promised_pods(node)]
             nominated = [self._kind(pod, node) for pod, node in pairs]
             examples = dict(zip(nominated, pairs, strict=True))
             self._examples = {kind: pod.on_node(node) for kind, (pod, node) in examples.items()}
