@@ -52,8 +52,11 @@ REQUESTS: Permissions = {
 }
 """The permissions in addition to watching, in all namespaces."""
 
-ELECTION: Permissions = {_of(LEASE): frozenset({"create", "get", "update"})}
-"""What leader election asks for, in the namespace of its Lease."""
+ELECTION: Permissions = {
+    # The last three: of the Lease of a process that applies a plan of moves.
+    _of(LEASE): frozenset({"create", "get", "update", "list", "patch", "watch"})
+}
+"""What leader election asks for, and applying plans, in the namespace of the Lease."""
 
 AGGREGATED: Permissions = {
     ("authorization.k8s.io", "subjectaccessreviews"): frozenset({"create"}),

@@ -11,6 +11,7 @@ import yaml
 from bayplan import __version__
 from bayplan.api.kinds import NODE_KIND, POD_GROUP, QUEUE, Kind
 from bayplan.config import IN_TREE, parse_config
+from bayplan.improve.orders import SUFFIX
 from bayplan.server.options import PROBES, SECURE_PORT
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -89,13 +90,17 @@ def test_the_lease_of_the_configuration_is_the_one_that_may_be_written() -> None
     lease = manifest("base/config.yaml")["leaderElection"]["resourceName"]
     documents = yaml.safe_load_all((DEPLOY / "base/rbac.yaml").read_text(encoding="utf-8"))
     rules = [rule for one in documents if one["kind"] == "Role" for rule in one["rules"]]
-    assert [rule["resourceNames"] for rule in rules if "resourceNames" in rule] == [[lease]]
+    named = [rule["resourceNames"] for rule in rules if "resourceNames" in rule]
+    assert named == [[lease], [lease + SUFFIX]]
 
 
 def test_in_the_place_of_kube_scheduler_its_lease_may_be_written() -> None:
     lease = manifest(f"{INSTEAD}/config.yaml")["leaderElection"]["resourceName"]
     (patch,) = manifest(f"{INSTEAD}/kustomization.yaml")["patches"]
-    assert [change["value"] for change in yaml.safe_load(patch["patch"])] == [[lease]]
+    assert [change["value"] for change in yaml.safe_load(patch["patch"])] == [
+        [lease],
+        [lease + SUFFIX],
+    ]
 
 
 @pytest.mark.parametrize("name", ["base/service.yaml", "base/pod-disruption-budget.yaml"])

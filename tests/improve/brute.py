@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import typer
 
@@ -18,7 +19,7 @@ from bayplan.api.kinds import NODE, POD
 from bayplan.improve.goals import fitting
 from bayplan.improve.plan import improve
 from bayplan.inbox.messages import Replaced
-from bayplan.testing import Cluster, PodBuilder, make_node, make_pod
+from bayplan.testing import Builder, Cluster, PodBuilder, make_node, make_pod
 
 GPU = "example.com/gpu"
 ALONE = "alone"
@@ -107,6 +108,19 @@ def _after(cluster: Fragmented, where: tuple[int, ...]) -> Iterator[tuple[int, .
 def planned(cluster: Fragmented, most: int = MOST) -> list[tuple[str, str, str]] | None:
     """The moves of `bayplan improve`: Pod, from, to; None for no plan."""
     bayplan = Cluster()
+    for kind in (NODE, POD):
+        made = [one.new_version().obj() for one in built(cluster) if one.kind is kind]
+        bayplan.tell(Replaced(kind, made))
+    goal = fitting(bayplan.core, "waits", "default")
+    answer = improve(bayplan.core, goal, 0.0, most=most, seconds=60)
+    moves = answer.get("moves")
+    if moves is None:
+        return None
+    return [(move["pod"].removeprefix("default/"), move["from"], move["to"]) for move in moves]
+
+
+def built(cluster: Fragmented) -> list[Builder[Any]]:
+    """Its nodes and Pods."""
     nodes = [
         make_node(f"n{i}")
         .capacity(cpu=cpu, pods=99, **{GPU: gpu})
@@ -115,15 +129,7 @@ def planned(cluster: Fragmented, most: int = MOST) -> list[tuple[str, str, str]]
         for i, (cpu, gpu, zone) in enumerate(cluster.nodes)
     ]
     pods = [_built(pod).node(f"n{at}") for pod, at in zip(cluster.pods, cluster.where, strict=True)]
-    bayplan.tell(Replaced(NODE, [node.new_version().obj() for node in nodes]))
-    everybody = [*pods, _built(cluster.waits)]
-    bayplan.tell(Replaced(POD, [pod.new_version().obj() for pod in everybody]))
-    goal = fitting(bayplan.core, "waits", "default")
-    answer = improve(bayplan.core, goal, 0.0, most=most, seconds=60)
-    moves = answer.get("moves")
-    if moves is None:
-        return None
-    return [(move["pod"].removeprefix("default/"), move["from"], move["to"]) for move in moves]
+    return [*nodes, *pods, _built(cluster.waits)]
 
 
 def _built(pod: Small) -> PodBuilder:

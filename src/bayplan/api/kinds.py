@@ -49,6 +49,7 @@ class Kind(Generic[T_co]):
         optional: whether an API server may lack it (the CRD is not installed, the API group is
             off). Then the scheduler starts without it, and takes it up when it appears.
         field_selector: which objects are watched; all when empty.
+        namespace: in which they are watched; in all when empty.
         resource: what cluster events, and so kube-scheduler's metrics, call it.
         gate: the feature gate without which it is not watched; none when empty.
     """
@@ -60,6 +61,7 @@ class Kind(Generic[T_co]):
     decode: Callable[[Data], T_co]
     optional: bool = False
     field_selector: str = ""
+    namespace: str = ""
     resource: str = ""
     gate: str = ""
     _root: str = field(init=False, default="")
@@ -109,8 +111,9 @@ class Kind(Generic[T_co]):
     def path(self, namespace: str = "", name: str = "") -> str:
         """API path of the object called ``name``, or of the collection without a name.
 
-        Without a namespace, the collection is that of all namespaces.
+        Without a namespace, the collection is what is watched.
         """
+        namespace = namespace or self.namespace
         place = f"{self._root}/namespaces/{namespace}" if namespace else self._root
         return f"{place}/{self.plural}/{name}" if name else f"{place}/{self.plural}"
 

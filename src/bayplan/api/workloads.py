@@ -92,3 +92,11 @@ class PriorityClass(Object, frozen=True):
 
     value: int = 0
     preemption_policy: str | None = None
+
+
+NOT_MADE_AGAIN = {
+    "": "no controller makes it again",
+    "DaemonSet": "a DaemonSet has Pods on nodes that exist",
+    "Node": "a static Pod ends with its node",
+}
+"""By the kind of its controller, why a Pod that is gone is not made again elsewhere."""

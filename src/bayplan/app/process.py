@@ -24,6 +24,7 @@ from bayplan.app.call_deadline import CallDeadline
 from bayplan.app.culprit import Culprit
 from bayplan.app.debugger import Debugger
 from bayplan.app.feed import Feed
+from bayplan.app.improvement import Improvement
 from bayplan.app.leadership import Leadership
 from bayplan.app.load import LoadFeeds
 from bayplan.app.questions import SHARE, Questions
@@ -33,8 +34,10 @@ from bayplan.app.sources import Sources
 from bayplan.app.status import Status
 from bayplan.app.stuck_pods import StuckPods
 from bayplan.app.watchdog import Watchdog
+from bayplan.client.leader import new_identity
 from bayplan.config import EffectiveConfig
 from bayplan.engine.registry import Registry
+from bayplan.informers.reflector import Reflector
 from bayplan.report.pods import Report
 from bayplan.server.options import PortOptions
 from bayplan.telemetry.recent import Recent
@@ -85,6 +88,8 @@ class Process:
         self._scheduler = self._core.scheduler
         self._load = LoadFeeds(self._api.http, feed.inbox, self._core.world.cache.nodes)
         self._leadership = Leadership(config, self._api, feed.inbox, self._lose)
+        self._improvement = Improvement(self._core, self._ports, *self._lease(config))
+        self._orders = Reflector(feed.connection, self._improvement.kind, feed.inbox.post_all)
         self._debugger = Debugger(self._core, self._api.http, feed.inbox)
         pulse, may_take = self._scheduler.pulse, (watchdog_limit or float("inf")) / 2
         self._stuck_pods = StuckPods(
@@ -133,6 +138,12 @@ class Process:
             },
         )
 
+    def _lease(self, config: EffectiveConfig) -> tuple[tuple[str, str], str]:
+        """Where the scheduler's Lease is, and what this process is called there."""
+        settings = config.settings.leader_election
+        where = settings.resource_namespace, settings.resource_name
+        return where, self._leadership.identity or new_identity()
+
     def run(self) -> None:
         """Schedule until SIGTERM or SIGINT."""
         self._collect_garbage()
@@ -149,6 +160,7 @@ class Process:
         log.info("Starting", **self._serving.ports, profiles=sorted(self._core.profiles))
         self._wait_for_caches()
         self._load.watch(self._core.profiles.sources())
+        self._orders.start()
         gc.freeze()
         self._reloader.start()
         self._leadership.seek()
@@ -178,6 +190,7 @@ class Process:
         self._scheduler.take_in(wait=False)
         log.info("Ending", bindings_in_flight=self._scheduler.in_flight)
         self._feed.informers.stop()
+        self._orders.stop()
         self._load.watch(())
         self._core.profiles.close()
         self._api.dispatcher.close(DRAIN_SECONDS)

@@ -1,6 +1,6 @@
 """``bayplan improve``: the fewest moves of Pods so that something fits, or nodes are empty.
 
-It shows a plan and changes nothing.
+Its commands show a plan and change nothing; ``--apply`` carries a plan out.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from rich.table import Table
 
 from bayplan import measures
 from bayplan.app.assembly import Core
-from bayplan.cli import live, offline, plugins
+from bayplan.cli import asking, improve_apply, live, offline, plugins
 from bayplan.cli.offline import Output
+from bayplan.client.kubeconfig import Kubeconfig
 from bayplan.improve import plan
 from bayplan.improve.goals import Goal, GoalError, empty, fitting
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
@@ -37,6 +38,39 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
+
+
+@app.callback(invoke_without_command=True)
+def improve(
+    context: typer.Context,
+    apply: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLAN", help="Carry out a plan: a file that -o json has printed; - for stdin."
+        ),
+    ] = None,
+    kubeconfig: live.KubeconfigOption = None,
+    kube_context: live.ContextOption = None,
+    lease: Annotated[
+        str, typer.Option(help="NAMESPACE/NAME of the Lease of the scheduler that is to help.")
+    ] = asking.LEASE,
+    wait: Annotated[
+        float,
+        typer.Option(
+            min=0, help="Seconds a Pod may take to be bound, after the grace period of the old one."
+        ),
+    ] = improve_apply.WAIT_SECONDS,
+) -> None:
+    """Show the fewest moves of Pods so that something fits, or nodes are empty; or make moves.
+
+    With --apply: exit code 0: all moves are made, and the goal holds. 1: it
+    was stopped; what stands is said. 2: it is refused; nothing was touched.
+    """
+    if apply is None:
+        return
+    if context.invoked_subcommand is not None:
+        plugins.unusable("--apply is about a plan that was made before: give no command with it")
+    improve_apply.apply(apply, Kubeconfig(kubeconfig, kube_context), lease, wait)
 
 
 @app.command("for")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from bayplan.api.pod import Pod
-from bayplan.app.assembly import Core
 from bayplan.cache.pod_groups import Group
 from bayplan.explain.explanation import gate_status
+from bayplan.improve.deciders import Deciders
 
 GROUP_PREFIX = "podgroup/"
 
@@ -32,7 +32,7 @@ class Goal(NamedTuple):
     empty: frozenset[int] = frozenset()
 
 
-def fitting(core: Core, subject: str, namespace: str) -> Goal:
+def fitting(core: Deciders, subject: str, namespace: str) -> Goal:
     """A Pod or a group that waits fits.
 
     Args:
@@ -65,7 +65,7 @@ def fitting(core: Core, subject: str, namespace: str) -> Goal:
     return Goal(f"Pod {key} fits", (pod,))
 
 
-def _group(core: Core, key: str) -> Goal:
+def _group(core: Deciders, key: str) -> Goal:
     entry = next((one for one in core.world.queue.groups if one.key == key), None)
     if entry is None:
         raise GoalError(f"no group {key} waits")
@@ -78,7 +78,7 @@ def _group(core: Core, key: str) -> Goal:
     return Goal(f"group {key} ({len(pods)} Pods) fits", pods, group)
 
 
-def empty(core: Core, where: str) -> Goal:
+def empty(core: Deciders, where: str) -> Goal:
     """A node, or all nodes with a label, take no Pods any more.
 
     Args:

@@ -15,14 +15,13 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from bayplan.api.kinds import NAMESPACE
+from bayplan.api.kinds import NAMESPACE, QUEUE
 from bayplan.api.pod import Pod
 from bayplan.api.queues import Queue
-from bayplan.api.workloads import Namespace
-from bayplan.app.assembly import Core
+from bayplan.api.workloads import NOT_MADE_AGAIN, Namespace
 from bayplan.cache.pod_groups import Group
+from bayplan.improve.deciders import Deciders
 from bayplan.preemption.gangs import Gangs
-from bayplan.simulation.loss import NOT_MADE_AGAIN
 
 MOVABLE = "bayplan.dev/movable"
 """Label or annotation of a Pod, a Namespace or a Queue: "true" or "false"."""
@@ -51,7 +50,7 @@ class Movable:
     The cluster is as it was when this was made: ask with nothing in trial, or of Pods in place.
     """
 
-    def __init__(self, core: Core, now: float) -> None:
+    def __init__(self, core: Deciders, now: float) -> None:
         self._world, self._profiles, self._now = core.world, core.profiles, now
         cache = core.world.cache
         self._gangs = cache.objects.shared(
@@ -139,7 +138,10 @@ class Movable:
         queues = self._world.queues
         charge = queues.charge(pod) if queues.active else None
         links = () if charge is None else queues.structure.links[charge.row]
-        return [queues.structure.queues[row] for row in links]
+        kept = [queues.structure.queues[row] for row in links]
+        objects = self._world.cache.objects
+        # The structure outlives a change of nothing but labels.
+        return [objects.get(QUEUE, queue.key) or queue for queue in kept]
 
     def _too_young(self, pod: Pod) -> str:
         least = max((queue.spec.min_runtime_seconds for queue in self._queues(pod)), default=0)

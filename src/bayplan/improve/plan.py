@@ -11,30 +11,35 @@ from typing import Any
 
 import msgspec
 
+from bayplan.api.kinds import NAMESPACE
 from bayplan.api.pod import Pod
-from bayplan.app.assembly import Core
+from bayplan.api.workloads import NOT_MADE_AGAIN
 from bayplan.attempt.outcome import Rejection
 from bayplan.decide.deciding import deciding
 from bayplan.decide.group import deciding_group
 from bayplan.explain.why import API_VERSION
+from bayplan.improve.deciders import Deciders
 from bayplan.improve.goals import Goal, GoalError
 from bayplan.improve.movable import Movable
+from bayplan.improve.orders import fingerprint
 from bayplan.improve.proof import Move, Proven, Prover, measured
 from bayplan.improve.search import Search
 from bayplan.improve.trials import Trials
 from bayplan.measures import named
 from bayplan.report.pods import cut_note
-from bayplan.simulation.loss import NOT_MADE_AGAIN
 
+KIND = "ImprovePlan"
 MOST_MOVES = 16
 SECONDS = 10.0
+SYSTEM = "kube-system"
+"""The namespace whose uid names the cluster."""
 Answer = dict[str, Any]
 _OF_NODES = NOT_MADE_AGAIN.keys() - {""}
 """Kinds of owners whose Pods belong to their node."""
 
 
 def improve(
-    core: Core, goal: Goal, now: float, *, most: int = MOST_MOVES, seconds: float = SECONDS
+    core: Deciders, goal: Goal, now: float, *, most: int = MOST_MOVES, seconds: float = SECONDS
 ) -> Answer:
     """The fewest moves to reach the goal, or what is against it. Scheduling thread only.
 
@@ -57,14 +62,14 @@ def improve(
         proven = prover.proven
         looked = search.all and prover.all
         why = [] if proven else _against(core, goal, movable, search, most, all_of_them=looked)
-    answer: Answer = {"apiVersion": API_VERSION, "kind": "ImprovePlan", "goal": goal.title}
+    answer: Answer = {"apiVersion": API_VERSION, "kind": KIND, "goal": goal.title}
     answer |= {"reached": proven is not None, "tries": trials.tries}
     if proven is None:
         return answer | {"sentence": why[0], "against": why[1:]}
     return answer | _plan(core, goal, proven)
 
 
-def _check(core: Core, goal: Goal, movable: Movable, most: int) -> None:
+def _check(core: Deciders, goal: Goal, movable: Movable, most: int) -> None:
     """Raise a GoalError if a Pod stays on a node to be emptied."""
     here = [pod for pod in _on_rows(core, goal.empty) if not _of_its_node(pod)]
     _, stays = movable.count(here)
@@ -80,7 +85,7 @@ def _check(core: Core, goal: Goal, movable: Movable, most: int) -> None:
         )
 
 
-def _on_rows(core: Core, rows: Iterable[int]) -> list[Pod]:
+def _on_rows(core: Deciders, rows: Iterable[int]) -> list[Pod]:
     nodes = core.world.cache.nodes
     return [pod for row in rows for pod in nodes.pods[row].values()]
 
@@ -90,7 +95,7 @@ def _of_its_node(pod: Pod) -> bool:
 
 
 def _against(
-    core: Core, goal: Goal, movable: Movable, search: Search, most: int, *, all_of_them: bool
+    core: Deciders, goal: Goal, movable: Movable, search: Search, most: int, *, all_of_them: bool
 ) -> list[str]:
     """A sentence, and what stands against the goal."""
     how = "" if all_of_them else ", not all of them looked at"
@@ -108,7 +113,7 @@ def _against(
     return [sentence, *against]
 
 
-def _rejection(core: Core, goal: Goal) -> str:
+def _rejection(core: Deciders, goal: Goal) -> str:
     """Why the goal does not hold now."""
     if not goal.pods:
         return "the Pods on it do not all fit elsewhere"
@@ -123,24 +128,28 @@ def _rejection(core: Core, goal: Goal) -> str:
         return "" if rejection is None else cut_note(rejection.message)
 
 
-def _plan(core: Core, goal: Goal, proven: Proven) -> Answer:
+def _plan(core: Deciders, goal: Goal, proven: Proven) -> Answer:
     placed = {pod.key: proven.placed[pod.uid] for pod in goal.pods if pod.uid in proven.placed}
     moves = [_move(move) for move in proven.moves]
     names = {*placed.values(), *(name for move in moves for name in (move["from"], move["to"]))}
     nodes = core.world.cache.nodes
-    versions = {
-        name: node.metadata.resource_version
+    named_nodes = {
+        name: fingerprint(node)
         for name in sorted(names)
         if (row := nodes.row(name)) is not None and (node := nodes.nodes[row]) is not None
     }
+    system = core.world.cache.objects.get(NAMESPACE, SYSTEM)
     before, after = named(measured(core)), named(proven.after)
-    said = msgspec.json.encode([goal.title, moves, placed, versions])
+    said = msgspec.json.encode([goal.title, moves, placed, named_nodes])
     return {
         "sentence": _sentence(goal, len(moves)),
         "moves": moves,
         "placed": placed,
+        "waiting": {pod.key: pod.uid for pod in goal.pods if pod.uid in proven.placed},
+        "emptied": sorted(nodes.names[row] or "" for row in goal.empty),
         "restarts": len(moves),
-        "nodes": versions,
+        "cluster": "" if system is None else system.uid,
+        "nodes": named_nodes,
         "before": before,
         "after": {name: after[name] for name in before if name in after},
         "token": sha256(said).hexdigest()[:16],

@@ -14,9 +14,9 @@ from contextlib import ExitStack, contextmanager
 import msgspec
 
 from bayplan.api.pod import Pod
-from bayplan.app.assembly import Core
 from bayplan.decide.deciding import deciding
 from bayplan.decide.group import deciding_group
+from bayplan.improve.deciders import Deciders
 from bayplan.improve.goals import Goal
 from bayplan.improve.movable import Unit
 from bayplan.improve.trials import Trials
@@ -66,7 +66,7 @@ class Prover:
         all: whether no plan was given up.
     """
 
-    def __init__(self, core: Core, trials: Trials, goal: Goal) -> None:
+    def __init__(self, core: Deciders, trials: Trials, goal: Goal) -> None:
         self._core, self._trials, self._goal = core, trials, goal
         self._nodes = core.world.cache.nodes
         self.proven: Proven | None = None
@@ -161,6 +161,6 @@ class Prover:
         return {}
 
 
-def measured(core: Core) -> Measures:
+def measured(core: Deciders) -> Measures:
     """The measures of the cluster as it is at the moment, trials included."""
     return measures_of(core.world.cache.nodes, core.world.handlers.pods.values())

@@ -21,10 +21,10 @@ from time import perf_counter
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.app.assembly import Core
 from bayplan.cache.node_table import IntArray
 from bayplan.cache.requests import pod_requests
 from bayplan.engine.faults import AttemptFault
+from bayplan.improve.deciders import Deciders
 from bayplan.improve.goals import Goal
 from bayplan.improve.movable import Movable, Unit
 from bayplan.improve.trials import Trials
@@ -54,7 +54,7 @@ class Search:
     """
 
     def __init__(
-        self, core: Core, movable: Movable, trials: Trials, goal: Goal, seconds: float
+        self, core: Deciders, movable: Movable, trials: Trials, goal: Goal, seconds: float
     ) -> None:
         self._nodes, self._movable = core.world.cache.nodes, movable
         self._trials, self._goal = trials, goal

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.app.assembly import Core
 from bayplan.attempt.commit import Choice, Member
 from bayplan.attempt.outcome import Rejection
 from bayplan.engine.faults import AttemptFault
 from bayplan.engine.search import Fit, NodeSearch
 from bayplan.framework.cycle_state import CycleState
+from bayplan.improve.deciders import Deciders
 
 
 class Trials:
@@ -27,7 +27,7 @@ class Trials:
         tries: how often nodes were sought for a Pod.
     """
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Deciders) -> None:
         self._profiles, self._placers = core.profiles, core.placers
         self._cache = core.world.cache
         self.tries = 0

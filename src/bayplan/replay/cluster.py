@@ -21,6 +21,7 @@ import msgspec
 
 from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.api.pod import Pod, PodStatus, WirePod
+from bayplan.api.workloads import NOT_MADE_AGAIN
 from bayplan.app.assembly import Ports, build
 from bayplan.app.follow import NoEvents
 from bayplan.attempt.selection import TieBreak
@@ -36,7 +37,6 @@ from bayplan.replay.api_server import VirtualApiServer, VirtualStatuses
 from bayplan.replay.lives import Lives
 from bayplan.replay.outcome import Sample
 from bayplan.replay.surroundings import Clock, InlineExecutor
-from bayplan.simulation.loss import NOT_MADE_AGAIN
 from bayplan.telemetry.instrument import Instrument
 
 CHORES = 5.0

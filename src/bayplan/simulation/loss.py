@@ -11,14 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bayplan.api.kinds import NODE, POD, RESOURCE_CLAIM
+from bayplan.api.workloads import NOT_MADE_AGAIN
 from bayplan.simulation.admission import Objects
 from bayplan.simulation.files import ClusterFileError, Entry
-
-NOT_MADE_AGAIN = {
-    "": "no controller makes it again",
-    "DaemonSet": "a DaemonSet has Pods on nodes that exist",
-    "Node": "a static Pod ends with its node",
-}
 
 
 @dataclass(frozen=True)

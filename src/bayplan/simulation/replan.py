@@ -13,9 +13,9 @@ import msgspec
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
 from bayplan.api.pod import Pod, PodStatus
+from bayplan.api.workloads import NOT_MADE_AGAIN
 from bayplan.app.assembly import Core
 from bayplan.inbox.messages import Changed, Removed
-from bayplan.simulation.loss import NOT_MADE_AGAIN
 
 _STAY = NOT_MADE_AGAIN.keys() - {""}
 """Kinds of owners whose Pods belong to their node."""

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from bayplan.api.pod import Pod, PodStatus
+from bayplan.api.workloads import NOT_MADE_AGAIN
 from bayplan.app.assembly import Core
 from bayplan.attempt.commit import Member
 from bayplan.attempt.outcome import Placement, Rejection
@@ -45,7 +46,6 @@ from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.turns import TurnQueue
 from bayplan.report.pods import cut_note, skip_note
 from bayplan.simulation.device_claims import bind_claims
-from bayplan.simulation.loss import NOT_MADE_AGAIN
 from bayplan.simulation.name_order import NameOrder
 
 Result = dict[str, Any]
