@@ -96,7 +96,7 @@ def scene(
 
 def planned(cluster: Cluster, config: Path) -> str:
     asks = improve("for", "train", f"--namespace={cluster.namespace}", f"--config={config}")
-    asks += ["-o=json", f"--kubeconfig={cluster.plane.kubeconfig}"]
+    asks += ["-o", "json", f"--kubeconfig={cluster.plane.kubeconfig}"]
     run = subprocess.run(asks, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout
