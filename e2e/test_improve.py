@@ -20,7 +20,7 @@ import pytest
 from bayplan.client.connection import Connection
 from bayplan.client.hold import DURATION, Hold
 from bayplan.client.http import Http
-from e2e.cluster import DEPLOY, OTHER, SOON, SYSTEM, Bayplan, Cluster, Json, pod
+from e2e.cluster import DEPLOY, NAME, OTHER, SOON, SYSTEM, Bayplan, Cluster, Json, pod
 from e2e.provider import NodeSpec, token_kubeconfig, wait_until
 
 pytestmark = pytest.mark.e2e
@@ -74,7 +74,7 @@ def scene(
     cluster: Cluster, start: Callable[..., Bayplan], user: Path, tmp_path: Path
 ) -> Iterator[Scene]:
     """The scene of the tests, with its plan."""
-    config = cluster.config(OTHER)
+    config = cluster.config(OTHER, leaderElection={"leaderElect": False, "resourceName": NAME})
     bayplan = start(config)
     cluster.nodes(NodeSpec(N1, cpu="4"))
     cluster.put(stateful_set("1"), namespace=cluster.namespace)
@@ -144,10 +144,11 @@ def apply(scene: Scene, wait: str = "60") -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def evicted(scene: Scene) -> None:
+def evicted(scene: Scene, process: subprocess.Popen[str]) -> None:
     """Wait until serve-0 is terminating."""
 
     def leaves() -> bool:
+        assert process.poll() is None, process.communicate()
         found = scene.cluster.pods().get("serve-0", {"metadata": {}})
         return "deletionTimestamp" in found["metadata"]
 
@@ -181,7 +182,7 @@ def ended(scene: Scene, process: subprocess.Popen[str]) -> tuple[int, str]:
 
 def test_the_moves_are_made_and_the_goal_holds(scene: Scene) -> None:
     process = apply(scene)
-    evicted(scene)
+    evicted(scene, process)
     thief = pod("thief", OTHER, cpu="2")
     scene.cluster.create(thief)
     wait_until(lambda: scene.cluster.condition("thief"), SOON, "the thief to be kept off")
@@ -224,7 +225,7 @@ def test_one_left_behind_is_taken_over(scene: Scene) -> None:
         namespace=SYSTEM,
     )
     process = apply(scene)
-    evicted(scene)
+    evicted(scene, process)
     let_go(scene)
     assert ended(scene, process)[0] == 0
 
@@ -246,7 +247,7 @@ def ended_by(scene: Scene) -> tuple[int, str]:
 @pytest.mark.usefixtures("priorities")
 def test_another_owner_takes_the_room(scene: Scene) -> None:
     process = apply(scene, wait="15")
-    evicted(scene)
+    evicted(scene, process)
     thief = pod("thief", OTHER, cpu="2", priorityClassName="e2e-polite")
     scene.cluster.create(thief | {"spec": thief["spec"] | {"nodeSelector": on(N2)}})
     scene.cluster.wait_bound("thief")
@@ -270,7 +271,7 @@ def one_is_placed(scene: Scene) -> bool:
 
 def test_the_node_dies(scene: Scene) -> None:
     process = apply(scene)
-    evicted(scene)
+    evicted(scene, process)
     scene.cluster.kubectl("delete", "node", N2)
     code, said = ended(scene, process)
     assert code == 1
@@ -282,7 +283,7 @@ def test_the_node_dies(scene: Scene) -> None:
 
 def test_the_pod_is_made_again_with_another_shape(scene: Scene) -> None:
     process = apply(scene)
-    evicted(scene)
+    evicted(scene, process)
     scene.cluster.put(stateful_set("1500m"), namespace=scene.cluster.namespace)
     let_go(scene)
     code, said = ended(scene, process)
@@ -293,7 +294,7 @@ def test_the_pod_is_made_again_with_another_shape(scene: Scene) -> None:
 
 def test_the_scheduler_is_killed(scene: Scene) -> None:
     process = apply(scene)
-    evicted(scene)
+    evicted(scene, process)
     scene.bayplan.kill()
     scene.restart()
     code, said = ended(scene, process)
@@ -305,7 +306,7 @@ def test_the_scheduler_is_killed(scene: Scene) -> None:
 
 def test_the_process_that_applies_is_killed(scene: Scene) -> None:
     process = apply(scene)
-    evicted(scene)
+    evicted(scene, process)
     scene.cluster.create(pod("late", OTHER, cpu="2", nodeSelector=on(N2)))
     wait_until(lambda: scene.cluster.condition("late"), SOON, "late to be kept off")
     process.kill()
@@ -317,7 +318,7 @@ def test_the_process_that_applies_is_killed(scene: Scene) -> None:
 
 def test_it_is_interrupted(scene: Scene) -> None:
     process = apply(scene)
-    evicted(scene)
+    evicted(scene, process)
     process.send_signal(signal.SIGTERM)
     code, said = ended(scene, process)
     assert code == 1

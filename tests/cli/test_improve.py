@@ -57,3 +57,33 @@ def test_every_key_of_the_data_is_described() -> None:
     assert plan["kind"] == none["kind"] == "ImprovePlan"
     keys = {*plan, *none, *plan["moves"][0]} - {"apiVersion", "kind"}
     assert [key for key in sorted(keys) if f"`{key}`" not in table] == []
+
+
+GOALS = ROOT / "examples" / "improve-goals"
+
+
+@pytest.mark.parametrize(
+    ("goal", "exit_code"), [("survive", 0), ("cost 1.5", 0), ("packing 0.8", 0), ("cost 3", 1)]
+)
+def test_the_page_shows_a_plan_for_each_goal(goal: str, exit_code: int) -> None:
+    files = ["-f", str(GOALS / "cluster.yaml"), "--config", str(GOALS / "config.yaml")]
+    result = CliRunner().invoke(app, ["improve", *goal.split(), *files])
+    assert result.exit_code == exit_code, result.output
+    assert "\n".join(line.rstrip() for line in result.output.rstrip().splitlines()) in PAGE
+
+
+def test_the_data_of_a_measure_is_described() -> None:
+    files = ["-f", str(GOALS / "cluster.yaml"), "--config", str(GOALS / "config.yaml")]
+    result = CliRunner().invoke(app, ["improve", "cost", "1.5", *files, "-o", "json"])
+    table = PAGE.split("## As data")[1].split("\n## ")[0]
+    keys = {*msgspec.json.decode(result.output)} - {"apiVersion", "kind"}
+    assert [key for key in sorted(keys) if f"`{key}`" not in table] == []
+
+
+def test_no_plan_is_applied_that_is_none() -> None:
+    result = CliRunner().invoke(app, ["improve", "--apply", str(GOALS / "config.yaml")])
+    assert result.exit_code == 2
+    assert "nothing was touched: this is no plan of bayplan improve" in result.output
+    result = CliRunner().invoke(app, ["improve", "--apply", "plan.json", "survive"])
+    assert result.exit_code == 2
+    assert "--apply is about a plan that was made before: give no command with it" in result.output

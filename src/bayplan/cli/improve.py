@@ -20,6 +20,7 @@ from bayplan.cli import asking, improve_apply, live, offline, plugins
 from bayplan.cli.offline import Output
 from bayplan.client.kubeconfig import Kubeconfig
 from bayplan.improve import plan
+from bayplan.improve.gains import saving, surviving, unstranding
 from bayplan.improve.goals import Goal, GoalError, empty, fitting
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
 
@@ -119,6 +120,78 @@ def empty_(
     """
     _improve(
         lambda core: empty(core, where),
+        *(file, config, namespace, plugin_dir, feature_gates, kubeconfig, output, most, seconds),
+    )
+
+
+@app.command()
+def survive(
+    file: offline.FileOrClusterOption = None,
+    config: plugins.ConfigOption = None,
+    namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
+    plugin_dir: plugins.PluginDirOption = None,
+    feature_gates: plugins.FeatureGatesOption = None,
+    kubeconfig: live.KubeconfigOption = None,
+    output: offline.OutputOption = Output.TEXT,
+    most: MostOption = plan.MOST_MOVES,
+    seconds: SecondsOption = plan.SECONDS,
+) -> None:
+    """Say which Pods have to move so that all workloads survive what their rules say.
+
+    The rules are those of the plugin BlastRadius, which a profile of --config
+    has to have. Exit codes as of improve for.
+    """
+    _improve(
+        surviving,
+        *(file, config, namespace, plugin_dir, feature_gates, kubeconfig, output, most, seconds),
+    )
+
+
+@app.command()
+def cost(
+    amount: Annotated[float, typer.Argument(metavar="AMOUNT", help="How much an hour.", min=0)],
+    file: offline.FileOrClusterOption = None,
+    config: plugins.ConfigOption = None,
+    namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
+    plugin_dir: plugins.PluginDirOption = None,
+    feature_gates: plugins.FeatureGatesOption = None,
+    kubeconfig: live.KubeconfigOption = None,
+    output: offline.OutputOption = Output.TEXT,
+    most: MostOption = plan.MOST_MOVES,
+    seconds: SecondsOption = plan.SECONDS,
+) -> None:
+    """Say which Pods have to move to save at least so much an hour.
+
+    What Pods cost is said by the plugin DomainCost, which a profile of
+    --config has to have. Exit codes as of improve for.
+    """
+    _improve(
+        lambda core: saving(core, amount),
+        *(file, config, namespace, plugin_dir, feature_gates, kubeconfig, output, most, seconds),
+    )
+
+
+@app.command()
+def packing(
+    devices: Annotated[float, typer.Argument(metavar="DEVICES", help="How many.", min=0)],
+    file: offline.FileOrClusterOption = None,
+    config: plugins.ConfigOption = None,
+    namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
+    plugin_dir: plugins.PluginDirOption = None,
+    feature_gates: plugins.FeatureGatesOption = None,
+    kubeconfig: live.KubeconfigOption = None,
+    output: offline.OutputOption = Output.TEXT,
+    most: MostOption = plan.MOST_MOVES,
+    seconds: SecondsOption = plan.SECONDS,
+) -> None:
+    """Say which Pods have to move so that so many devices fewer are stranded.
+
+    What is of no use for typical Pods is said by the plugin
+    LeastFragmentation, which a profile of --config has to have. Exit codes as
+    of improve for.
+    """
+    _improve(
+        lambda core: unstranding(core, devices),
         *(file, config, namespace, plugin_dir, feature_gates, kubeconfig, output, most, seconds),
     )
 

@@ -67,6 +67,7 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
     placed: Mapping[str, str] = {}
     waiting: Mapping[str, str] = {}
     emptied: tuple[str, ...] = ()
+    mends: bool = False
     nodes: Mapping[str, str] = {}
 
     @property
@@ -74,7 +75,7 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
         """What the scheduler is told of it."""
         moves = tuple(Target(one.pod, one.uid, one.to, one.step) for one in self.moves)
         goal = tuple(Target(pod, uid, self.placed[pod]) for pod, uid in self.waiting.items())
-        return Order(self.token, moves, goal)
+        return Order(self.token, moves, goal, mends=self.mends)
 
 
 def plan_of(data: Any) -> Plan:

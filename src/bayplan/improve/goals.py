@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from bayplan.api.pod import Pod
+from bayplan.cache.node_price import FloatArray
 from bayplan.cache.pod_groups import Group
 from bayplan.explain.explanation import gate_status
 from bayplan.improve.deciders import Deciders
@@ -16,6 +17,22 @@ class GoalError(Exception):
     """There is no such goal; the text says why."""
 
 
+class Gain(Protocol):
+    """A measure that is to fall.
+
+    Attributes:
+        needed: by how much, at least.
+    """
+
+    needed: float
+
+    def concerns(self, pod: Pod) -> bool:
+        """Whether moving this running Pod may let the measure fall."""
+
+    def added(self, pod: Pod) -> FloatArray:
+        """(n,) what ``pod``, which counts nowhere, adds to the measure on each row."""
+
+
 class Goal(NamedTuple):
     """What is to hold after the moves.
 
@@ -24,12 +41,16 @@ class Goal(NamedTuple):
         pods: wait, and are to fit; none where nodes are to be empty.
         group: which ``pods`` are; None for one Pod alone.
         empty: the rows of nodes that no Pod is to be on but those that belong to their node.
+        gain: a measure that is to fall.
+        mends: whether Pods may move that BlastRadius keeps from being evicted.
     """
 
     title: str
     pods: tuple[Pod, ...] = ()
     group: Group | None = None
     empty: frozenset[int] = frozenset()
+    gain: Gain | None = None
+    mends: bool = False
 
 
 def fitting(core: Deciders, subject: str, namespace: str) -> Goal:

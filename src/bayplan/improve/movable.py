@@ -21,6 +21,7 @@ from bayplan.api.queues import Queue
 from bayplan.api.workloads import NOT_MADE_AGAIN, Namespace
 from bayplan.cache.pod_groups import Group
 from bayplan.improve.deciders import Deciders
+from bayplan.plugins.blast_radius.survivors import Survivors
 from bayplan.preemption.gangs import Gangs
 
 MOVABLE = "bayplan.dev/movable"
@@ -47,11 +48,14 @@ class Unit(NamedTuple):
 class Movable:
     """The units of the Pods that run, and why other Pods stay. A Pod is looked at when asked for.
 
+    With ``mending``, what BlastRadius keeps may move: that too few survive is to be mended.
+
     The cluster is as it was when this was made: ask with nothing in trial, or of Pods in place.
     """
 
-    def __init__(self, core: Deciders, now: float) -> None:
+    def __init__(self, core: Deciders, now: float, *, mending: bool = False) -> None:
         self._world, self._profiles, self._now = core.world, core.profiles, now
+        self._mending = mending
         cache = core.world.cache
         self._gangs = cache.objects.shared(
             Gangs, cache.nodes, cache.objects, cache.groups, cache.kubernetes_groups
@@ -122,9 +126,17 @@ class Movable:
             return "is of a PodGroup of scheduling.k8s.io"
         if pod.deleted is not None or self._world.cache.is_assumed(pod.uid):
             return "is being bound or deleted"
-        if self._profiles[pod.spec.scheduler_name].services.is_never_evicted(pod):
+        if self._is_never_evicted(pod):
             return "is never evicted"
         return self._too_young(pod)
+
+    def _is_never_evicted(self, pod: Pod) -> bool:
+        keepers = self._profiles[pod.spec.scheduler_name].services.never_evicted
+        return any(
+            keeper.any and pod in keeper
+            for keeper in keepers
+            if not (self._mending and isinstance(keeper, Survivors))
+        )
 
     def _says_so(self, pod: Pod) -> bool:
         namespace: Namespace | None = self._world.cache.objects.get(NAMESPACE, pod.namespace)

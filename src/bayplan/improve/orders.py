@@ -51,12 +51,14 @@ class Order(msgspec.Struct, frozen=True):
         moves: in their order.
         goal: Pods that wait, and where they go in the end.
         step: the next one; one more than the last for the goal.
+        mends: see `bayplan.improve.goals.Goal`.
     """
 
     token: str
     moves: tuple[Target, ...]
     goal: tuple[Target, ...] = ()
     step: int = 1
+    mends: bool = False
 
     @property
     def steps(self) -> list[tuple[Target, ...]]:

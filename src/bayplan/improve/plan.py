@@ -19,7 +19,8 @@ from bayplan.decide.deciding import deciding
 from bayplan.decide.group import deciding_group
 from bayplan.explain.why import API_VERSION
 from bayplan.improve.deciders import Deciders
-from bayplan.improve.goals import Goal, GoalError
+from bayplan.improve.descent import Descent
+from bayplan.improve.goals import Gain, Goal, GoalError
 from bayplan.improve.movable import Movable
 from bayplan.improve.orders import fingerprint
 from bayplan.improve.proof import Move, Proven, Prover, measured
@@ -53,7 +54,9 @@ def improve(
     Raises:
         GoalError: there is nothing to look for, such as a node to be empty with Pods that stay.
     """
-    movable = Movable(core, now)
+    movable = Movable(core, now, mending=goal.mends)
+    if goal.gain is not None:
+        return _by_descent(core, goal, movable, goal.gain, most, seconds)
     _check(core, goal, movable, most)
     trials = Trials(core)
     prover, search = Prover(core, trials, goal), Search(core, movable, trials, goal, seconds)
@@ -67,6 +70,23 @@ def improve(
     if proven is None:
         return answer | {"sentence": why[0], "against": why[1:]}
     return answer | _plan(core, goal, proven)
+
+
+def _by_descent(
+    core: Deciders, goal: Goal, movable: Movable, gain: Gain, most: int, seconds: float
+) -> Answer:
+    """The fewest moves after which a measure has fallen far enough."""
+    trials = Trials(core)
+    descent = Descent(core, movable, trials, gain, seconds)
+    with core.placers.selector.rehearsal():
+        proven = descent.run(most)
+    answer: Answer = {"apiVersion": API_VERSION, "kind": KIND, "goal": goal.title}
+    answer |= {"reached": proven is not None, "tries": trials.tries, "fall": descent.best}
+    if proven is not None:
+        return answer | _plan(core, goal, proven)
+    against = [f"The most that was found: {descent.best:.4g} of {gain.needed:.4g}"]
+    against += _stays(core, movable, most)
+    return answer | {"sentence": _no_plan(descent, all_of_them=descent.all), "against": against}
 
 
 def _check(core: Deciders, goal: Goal, movable: Movable, most: int) -> None:
@@ -98,19 +118,25 @@ def _against(
     core: Deciders, goal: Goal, movable: Movable, search: Search, most: int, *, all_of_them: bool
 ) -> list[str]:
     """A sentence, and what stands against the goal."""
+    against = [text for text in (_rejection(core, goal),) if text]
+    sentence = _no_plan(search, all_of_them=all_of_them)
+    return [sentence, *against, *_stays(core, movable, most)]
+
+
+def _no_plan(search: Search | Descent, *, all_of_them: bool) -> str:
     how = "" if all_of_them else ", not all of them looked at"
     if search.timed_out:
         how = ", when the time was over"
     if search.until < 0:
-        sentence = f"No plan was found{how}."
-    else:
-        moves = f"Up to {_number(search.until, 'move')} do not help"
-        sentence = f"{moves if search.until else 'Without a move it does not fit'}{how}."
-    against = [text for text in (_rejection(core, goal),) if text]
+        return f"No plan was found{how}."
+    moves = f"Up to {_number(search.until, 'move')} do not help"
+    return f"{moves if search.until else 'Without a move it does not fit'}{how}."
+
+
+def _stays(core: Deciders, movable: Movable, most: int) -> list[str]:
     may, stays = movable.count(core.world.cache.pods())
-    against += [f"Pods that stay: {number}: {why}" for why, number in stays.most_common()]
-    against.append(f"Pods that may move: {may}, at most {most} of them in one plan")
-    return [sentence, *against]
+    texts = [f"Pods that stay: {number}: {why}" for why, number in stays.most_common()]
+    return [*texts, f"Pods that may move: {may}, at most {most} of them in one plan"]
 
 
 def _rejection(core: Deciders, goal: Goal) -> str:
@@ -146,6 +172,7 @@ def _plan(core: Deciders, goal: Goal, proven: Proven) -> Answer:
         "moves": moves,
         "placed": placed,
         "waiting": {pod.key: pod.uid for pod in goal.pods if pod.uid in proven.placed},
+        "mends": goal.mends,
         "emptied": sorted(nodes.names[row] or "" for row in goal.empty),
         "restarts": len(moves),
         "cluster": "" if system is None else system.uid,

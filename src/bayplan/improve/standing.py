@@ -38,7 +38,7 @@ class Standing:
             if not any(target is one for _, one in found):
                 return f"{target.pod} is not as it was"
         moves = [(pod, target) for pod, target in found if target.step]
-        return self._stays(moves) or self._misfit(found)
+        return self._stays(moves, order) or self._misfit(found)
 
     def pods(self, targets: Iterable[Target]) -> list[Found]:
         """The Pods of these targets; without Pods that are not running or waiting any more."""
@@ -52,9 +52,9 @@ class Standing:
             and bool(pod.node_name) == bool(target.step)
         ]
 
-    def _stays(self, found: Sequence[Found]) -> str:
+    def _stays(self, found: Sequence[Found], order: Order) -> str:
         """Why a Pod may not move any more."""
-        movable = Movable(self._deciders, self._now)
+        movable = Movable(self._deciders, self._now, mending=order.mends)
         for pod, _ in found:
             may, stays = movable.count([pod])
             if not may:

@@ -202,6 +202,36 @@ class Survivors:
             if isinstance(rule, Rule):
                 yield placed, self._outlook(placed, rule)
 
+    @property
+    def missing(self) -> int:
+        """How many survivors are missing, over all workloads."""
+        return sum(max(0, o.rule.need - o.survivors) for _, o in self.outlooks())
+
+    def is_at_risk(self, pod: Pod) -> bool:
+        """Whether the workload of a Pod on a node would have too few survivors."""
+        key = self._keys.get(pod.uid) if self._fresh() else None
+        rule = None if key is None else self._rules.of(pod)
+        if key is None or not isinstance(rule, Rule):
+            return False
+        return self._outlook(self._placed[key], rule).survivors < rule.need
+
+    def missing_with(self, pod: Pod) -> FloatArray:
+        """(n,) how many survivors its workload lacks with one more Pod, ``pod``, on each row."""
+        rule = self._rules.of(pod)
+        if not isinstance(rule, Rule):
+            return np.zeros(len(self._nodes))
+        key = pod.namespace, self._rules.workload(pod.shape)
+        counts = dict(self._outlook(self._fresh().get(key, Placed()), rule).counts)
+        column = self._nodes.label(rule.domain)
+        lacking = np.full(len(column.values) + 1, self._lacking(rule, counts), np.float64)
+        for code, name in enumerate(column.values):
+            lacking[code] = self._lacking(rule, counts | {name: counts.get(name, 0) + 1})
+        return lacking[column.codes]
+
+    @staticmethod
+    def _lacking(rule: Rule, counts: Mapping[str, int]) -> int:
+        return max(0, rule.need - sum(sorted(counts.values(), reverse=True)[rule.lose :]))
+
     def recount(self) -> int:
         """How many Pods are missing, or are there wrongly."""
         counted = set(self._keys) if self._fresh() else set[str]()

@@ -30,7 +30,7 @@ from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import MAX_NODE_SCORE, Plugin
 from bayplan.framework.points import ExplainsScore, ScoreNodes
 from bayplan.plugins.least_fragmentation.demand import Demand
-from bayplan.plugins.least_fragmentation.measure import ROUNDING
+from bayplan.plugins.least_fragmentation.measure import ROUNDING, FloatArray
 from bayplan.plugins.least_fragmentation.rooms import Effect, Rooms
 
 _STEPS = 10
@@ -92,6 +92,21 @@ class LeastFragmentation(Plugin, ScoreNodes, ExplainsScore):
             kept.values[some] = self._scored(rooms.effect(demand, rooms.live(some)))
         kept.position = rooms.journal.position
         return kept.values
+
+    def stranded(self) -> float:
+        """How many devices are of no use for typical Pods."""
+        self._rooms.refresh()
+        rows = self._rooms.rows
+        return sum(float(ground.stranded.sum()) for ground in self._rooms.live(rows))
+
+    def strands(self, pod: Pod) -> FloatArray:
+        """(n,) how many devices fewer are of use for typical Pods with ``pod`` on each row."""
+        self._rooms.refresh()
+        stranded, rows = np.zeros(len(self.handle.nodes)), self._rooms.rows
+        if len(rows):
+            effect = self._rooms.effect(self._rooms.reader.of(pod), self._rooms.live(rows))
+            stranded[rows] = effect.after - effect.before
+        return stranded
 
     def _scored(self, effect: Effect) -> IntArray:
         size = np.maximum(effect.size, 1.0)
