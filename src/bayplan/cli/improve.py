@@ -136,7 +136,7 @@ def survive(
     most: MostOption = plan.MOST_MOVES,
     seconds: SecondsOption = plan.SECONDS,
 ) -> None:
-    """Say which Pods have to move so that all workloads survive what their rules say.
+    """Say which Pods have to move for every workload to survive by the rules.
 
     The rules are those of the plugin BlastRadius, which a profile of --config
     has to have. Exit codes as of improve for.
@@ -184,7 +184,7 @@ def packing(
     most: MostOption = plan.MOST_MOVES,
     seconds: SecondsOption = plan.SECONDS,
 ) -> None:
-    """Say which Pods have to move so that so many devices fewer are stranded.
+    """Say which Pods have to move to let so many devices fewer be stranded.
 
     What is of no use for typical Pods is said by the plugin
     LeastFragmentation, which a profile of --config has to have. Exit codes as

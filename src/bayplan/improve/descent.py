@@ -96,7 +96,7 @@ class Descent:
         return partial.fall >= self._gain.needed - _LITTLE
 
     def _units(self) -> list[Unit]:
-        """Those that promise most, by what Pods of their shape add where they are and elsewhere."""
+        """The most promising ones, by what Pods of the shape add on this node and on others."""
         promises: list[tuple[float, Pod]] = []
         by_shape: dict[int, FloatArray] = {}
         for pod in tuple(self._core.world.cache.pods()):

@@ -1,4 +1,4 @@
-"""Gains: measures that are to fall, and what a Pod adds to them on each node.
+"""Gains: measures that are to fall, and what a Pod adds to each of these on a node.
 
 ============ ================================================================ ==================
 goal         measure                                                          plugin
