@@ -76,7 +76,7 @@ def scene(
 ) -> Iterator[Scene]:
     """The scene of the tests, with its plan."""
     config = cluster.config(OTHER, leaderElection={"leaderElect": False, "resourceName": NAME})
-    bayplan = start(config)
+    bayplan = start(config, serving=())
     cluster.nodes(NodeSpec(N1, cpu="4"))
     cluster.put(stateful_set("1"), namespace=cluster.namespace)
     wait_until(lambda: node_of(cluster, "serve-0") == N1, SOON, "a node for serve-0")
@@ -88,7 +88,7 @@ def scene(
         settle(cluster, "serve-0")
         plan = tmp_path / "plan.json"
         plan.write_text(planned(cluster, config))
-        yield Scene(cluster, bayplan, config, user, plan, lambda: start(config))
+        yield Scene(cluster, bayplan, config, user, plan, lambda: start(config, serving=()))
     finally:
         cluster.kubectl("delete", "statefulset", "serve", namespace=cluster.namespace)
         with suppress(RuntimeError):  # it may be gone
@@ -202,6 +202,19 @@ def test_the_moves_are_made_and_the_goal_holds(scene: Scene) -> None:
     assert code == 2
     assert "nothing was touched: Pod bayplan-e2e/serve-0 is gone since the plan was made" in said
     wait_until(scene.bayplan.holds_what_the_api_server_has, SOON, "no difference")
+
+
+def test_the_running_scheduler_makes_the_same_plan(scene: Scene) -> None:
+    asks = improve("for", "train", f"--namespace={scene.cluster.namespace}", "-o", "json")
+    asks += [f"--server={scene.bayplan.endpoint.url}", "--insecure-skip-tls-verify"]
+    admin = [*asks, f"--kubeconfig={scene.cluster.plane.kubeconfig}"]
+    run = subprocess.run(admin, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "asked of the running scheduler, by its own state\n")
+    assert json.loads(run.stdout)["token"] == json.loads(scene.plan.read_text())["token"]
+    asks.append(f"--kubeconfig={scene.user}")
+    run = subprocess.run(asks, capture_output=True, text=True, check=False)
+    assert run.returncode == 2
+    assert "forbidden" in run.stderr
 
 
 def test_a_second_one_is_refused(scene: Scene) -> None:

@@ -41,7 +41,7 @@ def test_each_page_has_one_path_and_back(page: tuple[str, dict[str, str]]) -> No
 @given(st.lists(st.sampled_from(["namespaces", "a", "pods", "jobs", "schedulers", "leader"])))
 def test_a_path_asks_for_a_resource_that_is_listed(parts: list[str]) -> None:
     listed = {(resource.name, resource.verb) for resource in resources()}
-    for last in ("explanation", "status", "plan", "bays"):
+    for last in ("explanation", "status", "plan", "improve", "bays"):
         asked = question("/".join([PREFIX, *parts, last]))
         if asked is not None:
             wanted = asked.wanted

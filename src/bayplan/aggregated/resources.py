@@ -7,6 +7,7 @@
 | ``/schedulers/leader/status``, ``bays``, ``queues`` | ``/status``, ``/bays``, ``/queues`` |
 | ``/namespaces/NS/schedulers/leader/status``, ... | ``/status?namespace=NS``, ... |
 | ``/namespaces/NS/schedulers/leader/plan`` | POST ``/plan`` |
+| ``/schedulers/leader/improve`` | POST ``/improve`` |
 | ``/schedulers/leader/page/``, and with a namespace | `bayplan.aggregated.page` |
 
 Groups without a PodGroup are ``jobs``, ``jobsets`` and ``leaderworkersets``.
@@ -25,7 +26,9 @@ from bayplan.server.pages import Attributes
 GROUP, VERSION = "view.bayplan.dev", "v1alpha1"
 PREFIX = f"/apis/{GROUP}/{VERSION}"
 EXPLANATION, SCHEDULERS, LEADER = "explanation", "schedulers", "leader"
-PLAN, PAGE = "plan", "page"
+PLAN, PAGE, IMPROVE = "plan", "page", "improve"
+POSTED = (PLAN, IMPROVE)
+"""Questions that are too long for a path."""
 WHOLE = "verdict"
 """The parameter of `EXPLANATION`, as of the page."""
 GROUPS = {
@@ -40,6 +43,7 @@ ANSWERS = {
     "bays": "Bays",
     "queues": "QueuesAnswer",
     PLAN: "PlanAnswer",
+    IMPROVE: "ImprovePlan",
 }
 """Kinds, by page and subresource of the scheduler."""
 
@@ -71,7 +75,7 @@ def resources() -> Iterator[Resource]:
     for plural in GROUPS:
         yield Resource(f"{plural}/{EXPLANATION}", "GroupAnswer", "get")
     for page, kind in ANSWERS.items():
-        yield Resource(f"{SCHEDULERS}/{page}", kind, "create" if page == PLAN else "get")
+        yield Resource(f"{SCHEDULERS}/{page}", kind, "create" if page in POSTED else "get")
     yield Resource(f"{SCHEDULERS}/{PAGE}", "Page", "get")
 
 
@@ -102,7 +106,7 @@ def _about(namespace: str, plural: str, name: str) -> Question | None:
 
 
 def _scheduler(page: str, namespace: str = "") -> Question:
-    method, verb = ("POST", "create") if page == PLAN else ("GET", "get")
+    method, verb = ("POST", "create") if page in POSTED else ("GET", "get")
     query = f"?{urlencode({'namespace': namespace})}" if namespace else ""
     wanted = Attributes(verb, SCHEDULERS, namespace, LEADER, GROUP, page)
     return Question(method, f"/{page}{query}", wanted)

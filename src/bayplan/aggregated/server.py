@@ -19,7 +19,7 @@ import structlog
 
 from bayplan.aggregated.discovery import documents
 from bayplan.aggregated.page import PageFiles
-from bayplan.aggregated.resources import EXPLANATION, WHOLE, Question, question
+from bayplan.aggregated.resources import EXPLANATION, PLAN, WHOLE, Question, question
 from bayplan.aggregated.scheduler import Scheduler, is_older
 from bayplan.client.errors import ApiError
 from bayplan.client.http import Http
@@ -81,7 +81,7 @@ class Api:
         except ApiError as error:
             return status(503, f"access cannot be checked: {error}")
         body = request.body if asked.method == "POST" else None
-        if body is not None and not body.startswith(GZIP):
+        if body and asked.wanted.subresource == PLAN and not body.startswith(GZIP):
             body = gzip.compress(body, mtime=0)
         page = asked.page
         if WHOLE in request.query and asked.wanted.subresource == EXPLANATION:

@@ -15,10 +15,12 @@
 | ``/plan?namespace=`` | GET: what would become of those that wait |
 | ``/status?namespace=`` | how the process is, and what waits: `bayplan.app.status` |
 | ``/bays?namespace=`` | nodes, Pods and Queues as columns: `bayplan.view.columns` |
+| ``/improve`` | POST: the fewest moves of Pods so that a goal holds: `bayplan.improve.asked` |
 | ``/queues?namespace=`` | what each Queue has and is entitled to: `bayplan.explain.queues` |
 
 ``/debug`` is there while the configuration has ``enableProfiling``, the default. ``/why`` is for
 everybody who may get that Pod, or list Pods there, POST of ``/plan`` for who may create Pods there,
+``/improve`` for who may list nodes and all Pods,
 the others for who may list Pods there; nodes, and Pods of others, are named to those who may list
 nodes (without POST: nodes and all Pods).
 """
@@ -182,14 +184,17 @@ def status_page(status: Status) -> Page:
 def _scope(request: PageRequest) -> str | Answer:
     """The namespace that the reader may know of, "" for all; or what to answer."""
     namespace = request.query.get("namespace", "")
-    everything = (Attributes("list", "nodes"), Attributes("list", "pods"))
-    if all(map(request.may, everything)):
+    if _may_all(request):
         return ""
     if not namespace:
         return text(403, "forbidden: may not list nodes and all pods; namespace is needed")
     if not request.may(Attributes("list", "pods", namespace)):
         return text(403, f"forbidden: may not list pods in the namespace {namespace}")
     return namespace
+
+
+def _may_all(request: PageRequest) -> bool:
+    return all(map(request.may, (Attributes("list", "nodes"), Attributes("list", "pods"))))
 
 
 def answer_pages(core: Core, questions: Questions, leader: Callable[[], str]) -> Pages:
@@ -208,6 +213,7 @@ def answer_pages(core: Core, questions: Questions, leader: Callable[[], str]) ->
     return {
         "/why": page(answers.why),
         "/plan": page(answers.plan, "GET", "POST"),
+        "/improve": page(answers.improve, "POST"),
         "/bays": page(answers.bays),
         "/queues": page(answers.queues),
     }
@@ -277,6 +283,25 @@ class _Answers:
             parts = core.world, core.profiles, core.placers, objects
             answer = self._asked(lambda: planning.plan(*parts, names=names), names=names)
         except planning.PlanError as error:
+            return text(422, str(error))
+        assert answer is not None
+        return answer
+
+    def improve(self, request: PageRequest) -> Answer:
+        from bayplan.improve.asked import LIVE_SECONDS, Asked  # noqa: PLC0415
+        from bayplan.improve.goals import GoalError  # noqa: PLC0415
+
+        self._questions.check()
+        if not _may_all(request):
+            return text(403, "forbidden: may not list nodes and all pods, which moves are about")
+        try:
+            asked = msgspec.json.decode(request.body, type=Asked)
+        except msgspec.DecodeError as error:
+            return text(400, f"this is no question: {error}")
+        asked = msgspec.structs.replace(asked, seconds=min(asked.seconds, LIVE_SECONDS))
+        try:
+            answer = self._asked(lambda: asked.answer(self._core, time.time()), names=True)
+        except GoalError as error:
             return text(422, str(error))
         assert answer is not None
         return answer

@@ -1,38 +1,35 @@
-"""``bayplan improve``: the fewest moves of Pods so that something fits, or nodes are empty.
+"""``bayplan improve``: the fewest moves of Pods so that a goal holds.
 
-Its commands show a plan and change nothing; ``--apply`` carries a plan out.
+Its commands show a plan and change nothing; ``--apply`` carries a plan out. The running scheduler
+is asked, unless files, a configuration or plugins are given: then the plan is made here.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from inspect import Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from bayplan import measures
-from bayplan.app.assembly import Core
-from bayplan.cli import asking, improve_apply, live, offline, plugins
+from bayplan.cli import asking, improve_apply, improve_text, live, offline, plugins
 from bayplan.cli.offline import Output
-from bayplan.client.kubeconfig import Kubeconfig
-from bayplan.improve import plan
-from bayplan.improve.gains import saving, surviving, unstranding
-from bayplan.improve.goals import Goal, GoalError, empty, fitting
+from bayplan.client import kubeconfig as credentials
+from bayplan.client.errors import ApiError
+from bayplan.client.kubeconfig import Kubeconfig, KubeconfigError, Where
+from bayplan.improve.asked import Asked
+from bayplan.improve.goals import GoalError
+from bayplan.improve.plan import MOST_MOVES, SECONDS
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
 
 NO_PLAN = 1
 """Exit code: no plan was found."""
-
-MostOption = Annotated[
-    int, typer.Option("--moves", min=0, help="How many Pods may be moved at most.")
-]
-SecondsOption = Annotated[
-    float, typer.Option("--seconds", min=0, help="How long to look for a plan.")
-]
+ASKED = "asked of the running scheduler, by its own state"
+"""What is said where the plan was not made here."""
+Answer = dict[str, Any]
 
 app = typer.Typer(
     help="Show the fewest moves of Pods so that something fits, or nodes are empty.",
@@ -74,202 +71,166 @@ def improve(
     improve_apply.apply(apply, Kubeconfig(kubeconfig, kube_context), lease, wait)
 
 
-@app.command("for")
-def for_(
+def _improve(
+    goal: Any,
+    subject: str,
+    file: offline.FileOrClusterOption = None,
+    config: plugins.ConfigOption = None,
+    namespace: live.OurNamespaceOption = None,
+    plugin_dir: plugins.PluginDirOption = None,
+    feature_gates: plugins.FeatureGatesOption = None,
+    server: asking.ServerOption = None,
+    lease: asking.LeaseOption = asking.LEASE,
+    authority: asking.AuthorityOption = None,
+    insecure: asking.InsecureOption = False,
+    kubeconfig: live.KubeconfigOption = None,
+    context: live.ContextOption = None,
+    output: offline.OutputOption = Output.TEXT,
+    moves: Annotated[
+        int, typer.Option(min=0, help="How many Pods may be moved at most.")
+    ] = MOST_MOVES,
+    seconds: Annotated[
+        float,
+        typer.Option(
+            min=0, help="How long to look for a plan; the running scheduler takes half a second."
+        ),
+    ] = SECONDS,
+) -> None:
+    where = Kubeconfig(kubeconfig, context)
+    if namespace is None:
+        namespace = DEFAULT_NAMESPACE if file else credentials.namespace(where)
+    asked = Asked(goal, subject, namespace, moves, seconds)
+    is_complete = True
+    with offline.reporting():
+        if file is None and not (config or plugin_dir or feature_gates):
+            answer = _of_scheduler(asked, server, lease, authority, where, insecure=insecure)
+            typer.echo(ASKED, err=True)
+        else:
+            answer, is_complete = _made_here(asked, file, config, plugin_dir, feature_gates, where)
+    if output is Output.TEXT:
+        improve_text.show(offline.console(), answer)
+    else:
+        offline.print_data(answer, output)
+    if not is_complete:
+        raise typer.Exit(offline.INCOMPLETE)
+    if not answer["reached"]:
+        raise typer.Exit(NO_PLAN)
+
+
+def _of_scheduler(
+    asked: Asked,
+    server: str | None,
+    lease: str,
+    authority: Path | None,
+    where: Where,
+    *,
+    insecure: bool,
+) -> Answer:
+    try:
+        http = asking.connect(server, lease, authority, where, insecure=insecure)
+        answer: Answer = msgspec.json.decode(http.post("/improve", msgspec.json.encode(asked)))
+    except (ApiError, KubeconfigError, msgspec.DecodeError) as error:
+        plugins.unusable(error)
+    return answer
+
+
+def _made_here(
+    asked: Asked,
+    file: list[Path] | None,
+    config: Path | None,
+    plugin_dir: list[Path] | None,
+    feature_gates: list[str] | None,
+    where: Where,
+) -> tuple[Answer, bool]:
+    """The answer, and whether nothing was left out."""
+    if file is None:
+        typer.echo(offline.JUDGED_HERE, err=True)
+    cluster, core = offline.load(
+        file,
+        config,
+        plugin_dir,
+        asked.namespace,
+        feature_gates=feature_gates,
+        kubeconfig=where,
+        adopts_running=True,
+    )
+    offline.print_notes(cluster)
+    try:
+        answer = asked.answer(core, time.time())
+    except GoalError as error:
+        plugins.unusable(error)
+    return answer, not cluster.notes.left_out
+
+
+def _command(goal: str) -> Callable[[Callable[..., object]], None]:
+    """A command with the parameters of the function, which are the subject, and of `_improve`."""
+
+    def add(said: Callable[..., object]) -> None:
+        own = signature(said, eval_str=True).parameters
+        common = list(signature(_improve, eval_str=True).parameters.values())[2:]
+
+        def command(**values: Any) -> None:
+            subject = "".join(str(values.pop(name)) for name in own)
+            _improve(goal, subject, **values)
+
+        command.__doc__ = said.__doc__
+        command.__signature__ = Signature([*own.values(), *common])  # type: ignore[attr-defined]
+        app.command(goal)(command)
+
+    return add
+
+
+@_command("for")
+def _(
     subject: Annotated[
         str, typer.Argument(metavar="POD|podgroup/NAME", help="A Pod or a group that waits.")
     ],
-    file: offline.FileOrClusterOption = None,
-    config: plugins.ConfigOption = None,
-    namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
-    plugin_dir: plugins.PluginDirOption = None,
-    feature_gates: plugins.FeatureGatesOption = None,
-    kubeconfig: live.KubeconfigOption = None,
-    output: offline.OutputOption = Output.TEXT,
-    most: MostOption = plan.MOST_MOVES,
-    seconds: SecondsOption = plan.SECONDS,
 ) -> None:
     """Say which Pods have to move to make a waiting Pod or group fit.
 
     Only Pods that say bayplan.dev/movable=true move. Exit code 0: there is a
     plan. 1: none was found. 2: it cannot be said.
     """
-    _improve(
-        lambda core: fitting(core, subject, namespace),
-        *(file, config, namespace, plugin_dir, feature_gates, kubeconfig, output, most, seconds),
-    )
 
 
-@app.command("empty")
-def empty_(
+@_command("empty")
+def _(
     where: Annotated[str, typer.Argument(metavar="NODE|LABEL=VALUE", help="Which nodes.")],
-    file: offline.FileOrClusterOption = None,
-    config: plugins.ConfigOption = None,
-    namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
-    plugin_dir: plugins.PluginDirOption = None,
-    feature_gates: plugins.FeatureGatesOption = None,
-    kubeconfig: live.KubeconfigOption = None,
-    output: offline.OutputOption = Output.TEXT,
-    most: MostOption = plan.MOST_MOVES,
-    seconds: SecondsOption = plan.SECONDS,
 ) -> None:
     """Say where the Pods of a node, a rack or a zone can go.
 
     Pods of DaemonSets and static ones stay; all others have to say
     bayplan.dev/movable=true. Exit codes as of improve for.
     """
-    _improve(
-        lambda core: empty(core, where),
-        *(file, config, namespace, plugin_dir, feature_gates, kubeconfig, output, most, seconds),
-    )
 
 
-@app.command()
-def survive(
-    file: offline.FileOrClusterOption = None,
-    config: plugins.ConfigOption = None,
-    namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
-    plugin_dir: plugins.PluginDirOption = None,
-    feature_gates: plugins.FeatureGatesOption = None,
-    kubeconfig: live.KubeconfigOption = None,
-    output: offline.OutputOption = Output.TEXT,
-    most: MostOption = plan.MOST_MOVES,
-    seconds: SecondsOption = plan.SECONDS,
-) -> None:
+@_command("survive")
+def _() -> None:
     """Say which Pods have to move for every workload to survive by the rules.
 
-    The rules are those of the plugin BlastRadius, which a profile of --config
-    has to have. Exit codes as of improve for.
+    The rules are those of the plugin BlastRadius, which a profile has to
+    have. Exit codes as of improve for.
     """
-    _improve(
-        surviving,
-        *(file, config, namespace, plugin_dir, feature_gates, kubeconfig, output, most, seconds),
-    )
 
 
-@app.command()
-def cost(
+@_command("cost")
+def _(
     amount: Annotated[float, typer.Argument(metavar="AMOUNT", help="How much an hour.", min=0)],
-    file: offline.FileOrClusterOption = None,
-    config: plugins.ConfigOption = None,
-    namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
-    plugin_dir: plugins.PluginDirOption = None,
-    feature_gates: plugins.FeatureGatesOption = None,
-    kubeconfig: live.KubeconfigOption = None,
-    output: offline.OutputOption = Output.TEXT,
-    most: MostOption = plan.MOST_MOVES,
-    seconds: SecondsOption = plan.SECONDS,
 ) -> None:
     """Say which Pods have to move to save at least so much an hour.
 
-    What Pods cost is said by the plugin DomainCost, which a profile of
-    --config has to have. Exit codes as of improve for.
+    What Pods cost is said by the plugin DomainCost, which a profile has to
+    have. Exit codes as of improve for.
     """
-    _improve(
-        lambda core: saving(core, amount),
-        *(file, config, namespace, plugin_dir, feature_gates, kubeconfig, output, most, seconds),
-    )
 
 
-@app.command()
-def packing(
+@_command("packing")
+def _(
     devices: Annotated[float, typer.Argument(metavar="DEVICES", help="How many.", min=0)],
-    file: offline.FileOrClusterOption = None,
-    config: plugins.ConfigOption = None,
-    namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
-    plugin_dir: plugins.PluginDirOption = None,
-    feature_gates: plugins.FeatureGatesOption = None,
-    kubeconfig: live.KubeconfigOption = None,
-    output: offline.OutputOption = Output.TEXT,
-    most: MostOption = plan.MOST_MOVES,
-    seconds: SecondsOption = plan.SECONDS,
 ) -> None:
     """Say which Pods have to move to let so many devices fewer be stranded.
 
     What is of no use for typical Pods is said by the plugin
-    LeastFragmentation, which a profile of --config has to have. Exit codes as
-    of improve for.
+    LeastFragmentation, which a profile has to have. Exit codes as of improve
+    for.
     """
-    _improve(
-        lambda core: unstranding(core, devices),
-        *(file, config, namespace, plugin_dir, feature_gates, kubeconfig, output, most, seconds),
-    )
-
-
-def _improve(
-    goal: Callable[[Core], Goal],
-    file: list[Path] | None,
-    config: Path | None,
-    namespace: str,
-    plugin_dir: list[Path] | None,
-    feature_gates: list[str] | None,
-    kubeconfig: str | None,
-    output: Output,
-    most: int,
-    seconds: float,
-) -> None:
-    with offline.reporting():
-        cluster, core = offline.load(
-            file,
-            config,
-            plugin_dir,
-            namespace,
-            feature_gates=feature_gates,
-            kubeconfig=kubeconfig,
-            adopts_running=True,
-        )
-        offline.print_notes(cluster)
-        try:
-            answer = plan.improve(core, goal(core), time.time(), most=most, seconds=seconds)
-        except GoalError as error:
-            plugins.unusable(error)
-    if output is Output.TEXT:
-        _print(offline.console(), answer)
-    else:
-        offline.print_data(answer, output)
-    offline.end(cluster, ())
-    if not answer["reached"]:
-        raise typer.Exit(NO_PLAN)
-
-
-def _print(console: Console, answer: dict[str, Any]) -> None:
-    console.print(answer["sentence"], style="bold")
-    for line in answer.get("against", ()):
-        console.print(f"  {line}", soft_wrap=True)
-    if moves := answer.get("moves"):
-        table = Table("step", "pod", "from", "to", "why", box=None, pad_edge=False)
-        for move in moves:
-            table.add_row(str(move["step"]), move["pod"], move["from"], move["to"], _why(move))
-        console.print()
-        console.print(table)
-    if placed := answer.get("placed"):
-        table = Table("then", "to", box=None, pad_edge=False)
-        for pod, node in placed.items():
-            table.add_row(pod, node)
-        console.print()
-        console.print(table)
-    if moves:
-        console.print()
-        console.print(_measures(answer["before"], answer["after"]))
-        console.print(f"\nPods that start anew: {answer['restarts']}; token {answer['token']}")
-
-
-def _why(move: dict[str, Any]) -> str:
-    if "fits" not in move:
-        return "with its group"
-    nodes = f"{move['fits']} node{'s fit' if move['fits'] > 1 else ' fits'}"
-    if move["rank"] == 1:
-        return f"{nodes}, this one is the scheduler's choice"
-    return f"{nodes}, this one is number {move['rank']}"
-
-
-def _measures(before: dict[str, float], after: dict[str, float]) -> Table:
-    """The measures with another value afterwards."""
-    table = Table("measure", box=None, pad_edge=False)
-    for title in ("before", "after"):
-        table.add_column(title, justify="right")
-    for name, value in before.items():
-        texts = [measures.shown(name, one) for one in (value, after.get(name, value))]
-        if texts[0] != texts[1]:
-            table.add_row(name, *texts)
-    return table
