@@ -111,7 +111,6 @@ class Application:
 
     Attributes:
         evicted: the Pods that were evicted so far, as ``namespace/name``.
-        made: by uid of the evicted ones, the Pods that were bound in their place.
     """
 
     def __init__(
