@@ -315,6 +315,25 @@ def test_scores_of_all_rows_are_normalized_among_the_feasible(
     assert scores[[0, 2]].tolist() == expected
 
 
+@pytest.mark.parametrize("writeable", [False, True])
+def test_a_column_that_nobody_may_write_to_is_normalized_once_for_the_same_nodes(
+    writeable: bool,
+) -> None:
+    column = np.zeros(64, np.int64)
+    column[:4] = [1, 2, 3, 4]
+    column.setflags(write=writeable)
+    members = {"score_nodes": lambda *_: column, "normalizer": Normalizer()}
+    stage, table = ScoreStage(plugin(**members), 1, call(), trusted=True), nodes()
+    found = [
+        stage.scores(STATE, POD, table, first(table, *feasible), where)
+        for feasible, where in (((0, 1), 5), ((0, 1), 5), ((0, 3), 6), ((0, 3), None))
+    ]
+    said = [scores[:2].tolist() for scores in found if scores is not None]
+    assert said == [[50, 100], [50, 100], [25, 50], [25, 50]]
+    assert (found[0] is found[1]) is not writeable
+    assert found[2] is not found[3]
+
+
 @pytest.mark.parametrize(
     ("members", "wrong"),
     [

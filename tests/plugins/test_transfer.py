@@ -17,10 +17,11 @@ from tests.groups import members, pod_group
 from tests.properties import FACTOR, length
 
 from bayplan.config import ConfigError
+from bayplan.framework.cycle_state import CycleState
 from bayplan.plugins.blast_radius.rules import SURVIVE
 from bayplan.plugins.domain_cost import HOURLY_PRICE, DomainCost
 from bayplan.plugins.domain_cost.transfer import TALKS_TO
-from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
+from bayplan.testing import PROFILE, NodeBuilder, PodBuilder, make_node, make_pod
 
 REGION, ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 SITES = [("r1", "a"), ("r1", "b"), ("r2", "c"), ("r2", ""), ("", "")]
@@ -184,3 +185,24 @@ def plan_over_optimum(seed: int, *, improves: bool = True) -> float:
 
 def test_plans_of_groups_are_near_the_best_there_is() -> None:
     assert mean(plan_over_optimum(seed) for seed in range(CASES)) <= 1.06
+
+
+def test_kept_scores_of_pods_that_talk_to_nobody_follow_nodes_that_fill_up() -> None:
+    nodes = [node(f"n{i}", *SITES[0], price=9 - i, pods=1 + i % 4) for i in range(6)]
+    placed = [make_pod(f"p{i}").req(cpu="1").node(f"n{n}") for i, n in enumerate((5, 0, 4, 1, 1))]
+    kept = with_plugins(transfer={})
+    kept.add(*nodes)
+    for count in range(len(placed) + 1):
+        fresh = with_plugins(transfer={})
+        fresh.add(*nodes, *placed[:count])
+        assert totals(kept) == totals(fresh)
+        kept.add(*placed[count : count + 1])
+
+
+def totals(cluster: Cluster) -> dict[str, int]:
+    """The total of every feasible node."""
+    search, state = cluster.framework.search, CycleState()
+    pod = make_pod("asks").req(cpu="1").spec(schedulerName=PROFILE).obj()
+    fit = search.find(state, pod)
+    scores = search.score(state, pod, fit)
+    return {i.name: int(scores[i.row]) for i in cluster.cache.nodes if fit.feasible[i.row]}

@@ -178,15 +178,18 @@ class NodeChooser:
         """Rows with the highest total; a single feasible node is not scored."""
         if fit.count == 1:
             return Ties(np.flatnonzero(fit.feasible))
-        if framework.search.scores_anything:
-            totals = framework.search.score(state, pod, fit)
+        search = framework.search
+        if search.scores_anything and not self._extenders and not logs.enabled(10):
+            return search.best(state, pod, fit)
+        if search.scores_anything:
+            totals = search.score(state, pod, fit)
         else:
             totals = np.where(fit.feasible, 0, -1)
         if self._extenders:
             totals = self._extenders.add_scores(pod, self.nodes, fit, totals)
         if logs.enabled(10):
             self._log_scores(framework, state, pod, fit, totals)
-        return highest(totals) if fit.answers is None else fit.answers.best(totals)
+        return highest(totals)
 
     def _log_scores(
         self, framework: Framework, state: CycleState, pod: Pod, fit: Fit, totals: IntArray

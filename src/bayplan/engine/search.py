@@ -48,6 +48,7 @@ from bayplan.engine.pre_filter import PreFilterOutcome
 from bayplan.engine.profile_plugins import ProfilePlugins
 from bayplan.engine.row_answers import AnswerCache, RowAnswers, masked
 from bayplan.engine.stages import FilterStage, ScoreStage, has_error
+from bayplan.engine.ties import Ties, highest
 from bayplan.engine.what_if import WhatIf
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.interface import MAX_NODE_SCORE, Integers
@@ -163,7 +164,7 @@ class NodeSearch:
     def kept_and_fresh(self, pod: Pod) -> tuple[RowAnswers, RowAnswers]:
         """The kept answers for ``pod``, and those of somebody who has kept nothing: a check."""
         fresh = AnswerCache(self._plugins, self._filters, self._scores, self._nodes)
-        return self._book.answers(pod), fresh.answers(pod)
+        return self._book.answers(pod, once=True), fresh.answers(pod)
 
     def asked_others(self, state: CycleState, *, scored: bool = True) -> bool:
         """Whether more than kept answers had a say about the Pod of ``state``.
@@ -189,7 +190,7 @@ class NodeSearch:
         started, nodes = perf_counter(), self._nodes
         for stage in self._one_node_filters:
             stage.begin()
-        answers = self._book.answers(pod)
+        answers = self._book.answers(pod, once=not state.explained)
         outcome = self._pre_filter(state, pod, answers)
         self._plugins.time(state, _PRE_FILTER, started, str((outcome.status or SUCCESS).code))
         if outcome.status is not None:
@@ -342,19 +343,30 @@ class NodeSearch:
 
     def score(self, state: CycleState, pod: Pod, fit: Fit) -> IntArray:
         """Total scores, ``(n,)``, -1 where not feasible. Read only."""
+        answers, totals = self._scored(state, pod, fit)
+        return answers.totals() if totals is None else totals
+
+    def best(self, state: CycleState, pod: Pod, fit: Fit) -> Ties:
+        """The rows with the highest total score; valid until the next attempt."""
+        answers, totals = self._scored(state, pod, fit)
+        return answers.best() if totals is None else highest(totals)
+
+    def _scored(self, state: CycleState, pod: Pod, fit: Fit) -> tuple[RowAnswers, IntArray | None]:
+        """The kept answers, and total scores; None where these are the kept ones."""
         started = perf_counter()
-        answers = self._pre_score(state, pod, fit)
-        feasible, fits = fit.feasible, answers.fits
+        answers, feasible = self._pre_score(state, pod, fit), fit.feasible
         # Feasible nodes are some of those that fit.
-        everywhere = feasible is fits or fit.count == answers.count
-        local = totals = answers.totals(None if everywhere else feasible)
-        for stage, scores in self._fresh(state, pod, feasible):
+        everywhere = feasible is answers.fits or fit.count == answers.count
+        totals = local = None if everywhere else answers.totals(feasible)
+        where = answers.where if feasible is answers.fits else None
+        for stage, scores in self._fresh(state, pod, feasible, where):
             if scores is not None:
-                totals = totals + stage.weight * scores.astype(self._total_type, copy=False)
-        if totals is not local:
+                before = answers.totals() if totals is None else totals
+                totals = before + stage.weight * scores.astype(self._total_type, copy=False)
+        if totals is not None and totals is not local:
             totals = masked(feasible, totals)
         self._plugins.time(state, _SCORE, started)
-        return totals
+        return answers, totals
 
     def score_parts(
         self, state: CycleState, pod: Pod, fit: Fit, rows: IntArray | None = None
@@ -396,14 +408,14 @@ class NodeSearch:
         return answers
 
     def _fresh(
-        self, state: CycleState, pod: Pod, feasible: BoolArray
+        self, state: CycleState, pod: Pod, feasible: BoolArray, where: int | None = None
     ) -> Iterator[tuple[ScoreStage, Integers | None]]:
         """The plugins that are asked in every cycle; see `ScoreStage.scores`."""
         for stage in self._fresh_scores:
             if stage.name in state.unconcerned:
                 yield stage, None
             elif stage.name not in state.skip_score:
-                yield stage, stage.scores(state, pod, self._nodes, feasible)
+                yield stage, stage.scores(state, pod, self._nodes, feasible, where)
 
 
 def _unprepared(plugins: ProfilePlugins) -> AttemptFault | None:

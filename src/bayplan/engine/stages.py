@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from bayplan.cache.node_table import BoolArray, NodeInfo, NodeTable
 from bayplan.config.points import Point
 from bayplan.engine.faults import AttemptFault, InvalidScoreError, NodeFault, is_interrupt
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Integers
+from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Integers, Normalizer
 from bayplan.framework.points import (
     FilterNodes,
     FilterOne,
@@ -171,6 +171,17 @@ class FilterStage:
         return AttemptFault(_FILTER, self.name, replace(status, plugin="")).status
 
 
+class _Scaled(NamedTuple):
+    """Scores normalized among some nodes; see `ScoreStage.scores`."""
+
+    raw: Integers
+    where: int | None
+    scores: Integers
+
+
+_NO_SCORES = np.empty(0, np.int64)
+
+
 class ScoreStage:
     """One Score plugin of a profile. Methods raise `AttemptFault` when the plugin breaks.
 
@@ -203,6 +214,7 @@ class ScoreStage:
         self.one_node = not isinstance(plugin, ScoreNodes)
         self._pool = pool if plugin.blocking else None
         self._trusted = trusted
+        self._last = _Scaled(_NO_SCORES, None, _NO_SCORES)
         self._columns = plugin if isinstance(plugin, ScoreNodes) else None
         self._each = plugin if isinstance(plugin, ScoreOne) else None
         self.singly = self._each is not None
@@ -268,11 +280,17 @@ class ScoreStage:
         return scores
 
     def scores(
-        self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray
+        self,
+        state: CycleState,
+        pod: Pod,
+        nodes: NodeTable,
+        feasible: BoolArray,
+        where: int | None = None,
     ) -> Integers | None:
         """Normalized scores, not weighted, ``(len(nodes),)``; any number where not ``feasible``.
 
-        None where every node scores 0. The integers may be too narrow to add to.
+        None where every node scores 0. The integers may be too narrow to add to. ``where`` is the
+        same number only if the same nodes are feasible; None where nobody knows.
 
         Raises:
             AttemptFault: also when the score of a feasible node is outside 0..100.
@@ -283,9 +301,22 @@ class ScoreStage:
         raw = np.zeros(len(nodes), np.int64) if given is None else given
         if self._normalize is None and self.normalizer is not None and self._trusted:
             # To pick the feasible nodes, and to put them back, takes longer than to scale all.
-            return self.normalizer(raw, self.normalizer.measure(raw, feasible))
+            return self._scaled(self.normalizer, raw, feasible, where)
         scores = np.zeros(len(nodes), np.int64)
         scores[feasible] = self.normalized(state, pod, raw[feasible])
+        return scores
+
+    def _scaled(
+        self, normalizer: Normalizer, raw: Integers, feasible: BoolArray, where: int | None
+    ) -> Integers:
+        """``raw`` normalized; what came of the same array before, where nobody may write to it."""
+        last = self._last
+        if raw is last.raw and where is not None and where == last.where:
+            return last.scores
+        scores = normalizer(raw, normalizer.measure(raw, feasible))
+        if not raw.flags.writeable:
+            scores.setflags(write=False)
+            self._last = _Scaled(raw, where, scores)
         return scores
 
     def _counts(self, given: Integers | None) -> bool:

@@ -14,7 +14,7 @@ from tests.properties import length
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import NodeInfo, NodeTable
 from bayplan.cache.requests import pod_requests
-from bayplan.engine.row_answers import blocks, joined
+from bayplan.engine.row_answers import answer_cache, blocks, joined, load_groups
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Integers, Normalizer, Plugin, PodPart
 from bayplan.framework.status import Status
@@ -35,9 +35,12 @@ WEB = labels_are({"app": "web"})
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if a few nodes were a million."""
+    """As if a few nodes were a million, and of each new size there were many."""
     monkeypatch.setattr(blocks, "BLOCK", 3)
     monkeypatch.setattr(joined, "MANY", 6)
+    monkeypatch.setattr(answer_cache, "MANY", 2)
+    monkeypatch.setattr(answer_cache, "_PATIENCE", 2)
+    monkeypatch.setattr(load_groups, "_LEAST", 1)
 
 
 def template(number: int, name: str) -> PodBuilder:
@@ -62,11 +65,11 @@ def template(number: int, name: str) -> PodBuilder:
         case 7:
             pod.req(cpu="1", memory="1Gi").label("index", name)
         case _:
-            pod.req(cpu=f"{100 + 50 * len(name)}m").node_selector({"disk": "ssd"})
+            pod.req(cpu=f"{100 * number + 50 * len(name)}m").node_selector({"disk": "ssd"})
     return pod
 
 
-TEMPLATES = st.integers(0, 8)
+TEMPLATES = st.integers(0, 13)
 
 
 class Crowds(Plugin):
@@ -92,10 +95,9 @@ def verdict(cluster: Cluster, number: int) -> Any:
     if fit.count == 0:
         assert fit.diagnosis is not None
         return fit.diagnosis.message, sorted(fit.diagnosis.unschedulable_plugins)
-    totals = search.score(state, pod, fit)
-    if fit.answers is not None and totals is fit.answers.totals():
-        best, listed = fit.answers.best(totals), np.flatnonzero(totals == totals.max()).tolist()
-        assert [best.row(index) for index in range(best.count)] == best.rows.tolist() == listed
+    best, totals = search.best(state, pod, fit), search.score(state, pod, fit)
+    listed = np.flatnonzero(totals == totals.max()).tolist()
+    assert [best.row(index) for index in range(best.count)] == best.rows.tolist() == listed
     nodes = cluster.cache.nodes
     parts = {
         p.plugin: dict(zip(p.rows.tolist(), p.scores, strict=True))

@@ -147,6 +147,10 @@ class NumbersByKey:
         """All numbers of one row, in the order of `keys`; not of a column that was taken."""
         return tuple([numbers.item(row) for numbers in self._by_key.values()])
 
+    def arrays(self) -> list[IntArray]:
+        """The numbers of all keys, likewise."""
+        return list(self._by_key.values())
+
     def grow(self, n: int) -> None:
         """See `Column.grow`."""
         more = np.full(n - self._n, self._fill, np.int64)

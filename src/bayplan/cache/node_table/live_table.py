@@ -24,6 +24,7 @@ from bayplan.cache.node_table.column import (
     BoolArray,
     Column,
     Columns,
+    IntArray,
     NodeColumn,
     PodColumn,
 )
@@ -152,6 +153,17 @@ class LiveNodeTable(NodeTable):
             *requested.row(row),
         )
         return pack(f"{len(numbers)}q", *numbers)
+
+    def load_columns(self) -> list[IntArray]:
+        """What `load` is made of: for all rows, ``(n,)`` each."""
+        allocatable, requested = self._allocatable, self._requested
+        columns = [
+            allocatable.pods.values,
+            requested.pods.values,
+            requested.nonzero_cpu.values,
+            requested.nonzero_memory.values,
+        ]
+        return [*columns, *allocatable.arrays(), *requested.arrays()]
 
     # Columns and listeners
 

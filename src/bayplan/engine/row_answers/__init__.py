@@ -4,7 +4,7 @@ The answer of a row-local plugin (`Depends` without CLUSTER) depends only on the
 it is valid until that row changes. For the next Pod of the same shape only the rows in the table's
 journals are recomputed: after a binding, one row.
 
-Three levels, one file each, from the bottom up:
+One file each, from the bottom up:
 
 `kept_scores.KeptScores`
     Raw scores that outlive a cycle because they are normalized by the highest one (TaintToleration)
@@ -16,6 +16,10 @@ Three levels, one file each, from the bottom up:
 `joined.RowAnswers`
     For one kind of Pod, its parts joined: `fits` where all parts fit, `totals` of all scores. What
     needs all parts is computed here: the highest raw score among the nodes that fit.
+
+`load_groups.GroupedAnswers`
+    In very large clusters, for a Pod of a new size: one row of all that are as full is evaluated.
+    Such answers hold for one attempt.
 
 `answer_cache.AnswerCache` finds or makes the `RowAnswers` of a Pod, and drops the least recently
 used.

@@ -10,7 +10,9 @@ from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.config.points import Point
 from bayplan.engine.profile_plugins import ProfilePlugins
+from bayplan.engine.row_answers.blocks import MANY
 from bayplan.engine.row_answers.joined import RowAnswers
+from bayplan.engine.row_answers.load_groups import GroupedAnswers, LoadGroups
 from bayplan.engine.row_answers.part import PartAnswers, PartStages
 from bayplan.engine.stages import FilterStage, ScoreStage
 from bayplan.framework.cycle_state import CycleState
@@ -22,6 +24,11 @@ MEMORY_BUDGET = 32 << 20
 """Bytes that one profile's joined answers may take, roughly, and its parts as many again."""
 FEWEST = 16
 """Entries that are kept whatever they take."""
+_PATIENCE = 16
+"""To group all rows takes about as long as to compute these for so many new sizes."""
+_PAUSE = 256
+"""After so many new sizes it is tried again whether groups are few."""
+_SIZES_REMEMBERED = 4096
 
 
 JoinedKey = int | tuple[int, int]
@@ -36,6 +43,7 @@ One such plugin would have all others that read the requests asked for each bind
 
 
 _OWN: _Readership = (PodPart.SHAPE, False)
+_SIZES: _Readership = (PodPart.REQUESTS, False)
 
 
 class Sized(Protocol):
@@ -130,12 +138,16 @@ class AnswerCache:
         self._with_columns: OrderedDict[JoinedKey, RowAnswers] = OrderedDict()
         """The answers that have columns, the least recently used ones first."""
         self._latest: RowAnswers | None = None
+        self._groups = LruEntries[int, LoadGroups]()
+        """By the id of the constraints."""
+        self._asked: OrderedDict[JoinedKey, int] = OrderedDict()
+        """How often each size was asked about by groups."""
 
     def __len__(self) -> int:
         return len(self._joined)
 
-    def answers(self, pod: Pod) -> RowAnswers:
-        """The answers for ``pod``, up to date.
+    def answers(self, pod: Pod, *, once: bool = False) -> RowAnswers:
+        """The answers for ``pod``, up to date; ``once``: they need not hold for another Pod.
 
         Raises:
             AttemptFault: a plugin broke; the next question asks it again.
@@ -143,6 +155,10 @@ class AnswerCache:
         shape = pod.shape
         key = shape.id if self._own else (shape.constraints.id, shape.requests.id)
         answers = self._joined.get(key)
+        if once and (answers is None or answers.released):
+            grouped = self._by_groups(pod, key)
+            if grouped is not None:
+                return grouped
         if answers is None:
             answers = self._make_joined(pod, key)
         else:
@@ -163,6 +179,43 @@ class AnswerCache:
         for dropped in self._joined.put(key, answers):
             self._with_columns.pop(dropped, None)
         return answers
+
+    def _by_groups(self, pod: Pod, key: JoinedKey) -> RowAnswers | None:
+        """Answers by groups of rows that are as full; None where there is no gain in groups.
+
+        Groups are made after some sizes for which all rows were computed, and a size that comes
+        again and again has all rows computed, as its answers are kept then.
+        """
+        nodes = self._nodes
+        if len(nodes) < MANY or self._own or _SIZES not in self._shared:
+            return None
+        others = [self._parts.get(_key(e, pod.shape)) for e in self._shared if e != _SIZES]
+        groups = self._groups.get(pod.shape.constraints.id)
+        if groups is None:
+            groups = LoadGroups()
+            self._groups.put(pod.shape.constraints.id, groups)
+        groups.wanted += 1
+        asked = self._asked.pop(key, 0) + 1
+        if asked >= _PATIENCE or groups.wanted < _PATIENCE:
+            return None
+        self._asked[key] = asked
+        if len(self._asked) > _SIZES_REMEMBERED:
+            self._asked.popitem(last=False)
+        known = [part for part in others if part is not None]
+        for part in known:
+            part.refresh(pod, nodes, nodes.exists)
+        if len(known) < len(others) or not all(part.is_even for part in known):
+            return None
+        by_load = self._make(pod, _SIZES)
+        if not by_load.is_by_load:
+            return None
+        groups.refresh(nodes, known)
+        if not groups.are_few:
+            groups.wanted = -_PAUSE
+            return None
+        parts = [by_load, *known]
+        answers = GroupedAnswers(parts, self._unconcerned(pod), groups, pod, nodes)
+        return None if by_load.failed else answers
 
     def _release(self, key: JoinedKey, latest: RowAnswers) -> None:
         """Have the answers that are far behind give back their columns.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from bayplan.framework.interface import MAX_NODE_SCORE
 from bayplan.framework.status import SKIP
 
 _ALL = slice(None)
+_NUMBERS = count()
 
 
 class RowAnswers:
@@ -37,10 +39,12 @@ class RowAnswers:
     Attributes:
         fits: ``(n,)`` where there is a node and no row-local Filter plugin rejects it.
         count: how many rows fit.
+        where: a number that is the same, among all answers, only as long as the same rows fit.
         state: what the row-local PreFilter and PreScore plugins wrote, and who skips.
         pre_filter: what the row-local PreFilter plugins answered; Skip of the unconcerned ones.
         score_fault: why the Pod cannot be scored, if PreScore reported an error.
         generation: changes whenever all rows were recomputed.
+        released: whether the columns were given back, and all rows will be computed.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class RowAnswers:
         self._parts = parts = [*shared, own] if own else shared
         self.fits: BoolArray = np.empty(0, np.bool_)
         self.count = 0
+        self.where = next(_NUMBERS)
         self.state = CycleState()
         self.state.unconcerned = unconcerned
         self.state.skip_filter |= unconcerned
@@ -69,6 +74,7 @@ class RowAnswers:
         self._measures: dict[str, Any] = {}
         self._kept_version = -1
         self.generation = -1
+        self.released = False
         self._node_position = self._pod_position = 0
 
     @property
@@ -91,6 +97,7 @@ class RowAnswers:
         """Give the columns back if the next `refresh` will compute every row; whether it will."""
         if not far_behind(nodes.pod_journal.position - self._pod_position, len(nodes)):
             return False
+        self.released = True
         self.fits = np.empty(0, np.bool_)
         self._set_totals(np.empty(0, self._totals.dtype))
         for part in self._parts:
@@ -133,6 +140,7 @@ class RowAnswers:
         self._pod_position = nodes.pod_journal.position
 
     def _join_all(self, exists: BoolArray) -> None:
+        self.released, self.where = False, next(_NUMBERS)
         self.fits = exists.copy()
         for part in self._parts:
             self.fits &= part.fits
@@ -179,6 +187,8 @@ class RowAnswers:
         version = self._version_of_kept()
         if not other_fits and version == self._kept_version:
             return
+        if other_fits:
+            self.where = next(_NUMBERS)
         self._kept_version = version
         measures = self._measures_among(self.fits)
         if measures != self._measures:
@@ -224,13 +234,10 @@ class RowAnswers:
         totals = self._totals if measures == self._measures else self._sum(_ALL, measures)
         return masked(feasible, totals)
 
-    def best(self, totals: IntArray) -> Ties:
-        """The rows with the highest of ``totals``, `totals` or others.
-
-        Valid until the next `refresh`.
-        """
-        if len(totals) < MANY or totals is not self._totals:
-            return highest(totals)
+    def best(self) -> Ties:
+        """The rows with the highest of the kept totals; valid until the next `refresh`."""
+        if len(self._totals) < MANY:
+            return highest(self._totals)
         if self._blocks is None:
             self._blocks = Blocks(self._totals)
         return self._blocks.ties()

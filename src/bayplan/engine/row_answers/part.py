@@ -252,6 +252,24 @@ class PartAnswers:
             self._asked = undecided.copy()
         self.generation += 1
 
+    @property
+    def is_by_load(self) -> bool:
+        """Whether all answers are by load."""
+        return self._by_load and not (self._static_filters or self.kept.stages)
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all rows that fit have the same score."""
+        return self.scores is None and not self.kept.columns
+
+    def ask_by_load(self, pod: Pod, table: NodeTable) -> tuple[BoolArray, IntArray | None]:
+        """`fits` and `scores` of the rows of ``table``, where all answers are by load; not kept.
+
+        Raises:
+            AttemptFault: a plugin broke.
+        """
+        return self._ask_on_pods(pod, table, np.ones(len(table), np.bool_))
+
     def _take_by_load(
         self, pod: Pod, nodes: LiveNodeTable, rows: Iterable[int], undecided: BoolArray
     ) -> None:

@@ -312,6 +312,7 @@ class DomainCost(
         kept = self._kept.get(pod.shape)
         if kept is None or kept[0] != seen:
             kept = seen, self._scores(self._price(nodes) * self._share(pod, nodes))
+            kept[1].setflags(write=False)  # so normalized scores are kept, too
             self._kept.put(pod.shape, kept)
         return kept[1]
 
