@@ -13,7 +13,8 @@ from bayplan.app.questions import Questions
 from bayplan.inbox.messages import Message
 from bayplan.server.pages import Attributes, PageRequest
 
-EVERYTHING = {Attributes("list", "nodes"), Attributes("list", "pods")}
+RIGHTS = (Attributes("list", "nodes"), Attributes("list", "pods"))
+EVERYTHING = frozenset(RIGHTS)
 
 
 class Port:
@@ -28,7 +29,7 @@ class Port:
         """In place of the inbox."""
         message.run()  # type: ignore[union-attr]
 
-    def ask(self, may: set[Attributes] = EVERYTHING, **asked: Any) -> tuple[int, str]:
+    def ask(self, may: frozenset[Attributes] = EVERYTHING, **asked: Any) -> tuple[int, str]:
         body = json.dumps(asked).encode()
         request = PageRequest("POST", "/improve", {}, body, may.__contains__)
         answer = self._page.answer(request)
@@ -56,6 +57,6 @@ def test_a_goal_that_is_none_is_refused(asked: dict[str, Any], status: int, said
     assert text.startswith(said)
 
 
-@pytest.mark.parametrize("right", EVERYTHING, ids=str)
+@pytest.mark.parametrize("right", RIGHTS, ids=["nodes", "pods"])
 def test_moves_are_for_who_may_list_everything(right: Attributes) -> None:
-    assert Port().ask({right}, goal="survive")[0] == 403
+    assert Port().ask(frozenset({right}), goal="survive")[0] == 403
