@@ -44,6 +44,20 @@ def test_an_empty_node_name_ends_the_nomination_whatever_the_status_says() -> No
     assert len(nominator) == 0
 
 
+def test_after_a_rehearsal_nominations_are_as_before_also_where_there_were_none() -> None:
+    nominator = Nominator()
+    a, b = pod("a").obj(), pod("b").obj()
+    with nominator.rehearsal([a]):
+        nominator.nominate(a, "n1")
+    assert len(nominator) == 0
+    nominator.nominate(b, "n2")
+    with nominator.rehearsal([a, b]):
+        nominator.nominate(a, "n1")
+        nominator.remove(b.uid)
+    assert names(nominator, "n1") == []
+    assert names(nominator, "n2") == ["b"]
+
+
 def test_removing_one_pod_leaves_the_others_on_the_node() -> None:
     nominator = Nominator()
     nominator.nominate(pod("a").obj(), "n1")

@@ -225,9 +225,8 @@ class _Planning:
         rejection = decision.rejection
         if rejection is not None and rejection.nominated and rejection.post_filter is not None:
             self._evict(decisions, eviction(rejection.post_filter).get("victims", ()), pod.key)
-            nominator = self._placers.nominator
-            decisions.callback(nominator.nominate, pod, nominator.nominated_node(pod.uid))
-            nominator.nominate(pod, rejection.nominated)
+            decisions.enter_context(self._placers.nominator.rehearsal([pod]))
+            self._placers.nominator.nominate(pod, rejection.nominated)
             decision = decisions.enter_context(deciding(self._placers, framework, pod))
         if decision.member is not None:
             self._nodes[pod.key] = decision.member.pod.node_name

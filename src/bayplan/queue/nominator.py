@@ -82,7 +82,7 @@ class Nominator:
 
     def nominations(self, pods: Iterable[Pod]) -> list[tuple[Pod, str]]:
         """Each Pod and its node, "" for none; for `nominate_all`."""
-        return [(pod, self._node_of.get(pod.uid, "")) for pod in pods] if self._node_of else []
+        return [(pod, self._node_of.get(pod.uid, "")) for pod in pods]
 
     def nominate_all(self, nominations: Iterable[tuple[Pod, str]]) -> None:
         """These are nominated again as they were."""
