@@ -8,6 +8,7 @@ bound, each a second after the one before.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -25,6 +26,7 @@ from bayplan.cache.queue_tree import PREEMPTIBLE
 from bayplan.framework.turns import keeps_room
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.states import QueueState
 from bayplan.testing import (
     PodBuilder,
     fields,
@@ -119,6 +121,8 @@ class Played:
         decisions: how many attempts there were.
         in_vain: who was evicted for a Pod that was waiting already when they were placed, while
             nothing else changed; each with that Pod.
+        regretted: who was placed in free room while Pods that were ready to be tried, or in
+            backoff, were entitled to that room; each with these.
     """
 
     def __init__(
@@ -126,8 +130,12 @@ class Played:
         nodes: Mapping[str, Mapping[str, int]],
         tree: Collection[Tenant],
         kinds: Mapping[str, str] | None = None,
+        *,
+        regrets: bool = False,
     ) -> None:
         self.world = World({}, [], [])
+        self._regrets = regrets
+        """Whether `regretted` is wanted: that takes long."""
         self.world.bases = [CPU, GPU]
         self.cluster = Cluster(profiles=[queues_profile("Coscheduling")])
         self.cluster.writer.on_bound = self.start
@@ -135,6 +143,7 @@ class Played:
         self.builders: dict[str, PodBuilder] = {}
         self.evictions = self.decisions = self.made = 0
         self.in_vain: list[tuple[str, str]] = []
+        self.regretted: list[tuple[str, list[str]]] = []
         self._came: dict[str, int] = {}
         """By name of a Pod, how many attempts there had been."""
         self._placed: dict[str, int] = {}
@@ -315,6 +324,12 @@ class Played:
         of, before = world.divided(), len(cluster.writer.deleted)
         said = len(cluster.recorder.conditions)
         held, nominated = self.nominated(but=queued), self.nominated()
+        waiting = cluster.queue.pending_pods()
+        ready = {
+            other.pod.name
+            for state in (QueueState.ACTIVE, QueueState.BACKOFF)
+            for other in waiting[state]
+        }
         pod = world.pods[queued.pod.name]
         asked = world.together(pod.group) if isinstance(queued, QueuedGroup) else pod
         self._is_trying = True
@@ -347,8 +362,25 @@ class Played:
                 self._judge_kind(name, now[name], held)
             world.running[name] = now[name]
             self._placed[name] = self.decisions
+            if self._regrets and name not in nominated:
+                self._regret(name, ready - nominated.keys(), held)
         self._look()
         return again
+
+    def _regret(self, name: str, ready: AbstractSet[str], held: Mapping[str, str]) -> None:
+        """See `regretted`."""
+        world, running = self.world, self.world.running
+        world.running = {**running, **held}
+        rivals = [
+            world.pods[other]
+            for other in sorted(ready & world.pods.keys())
+            if world.pods[other].tenant != world.pods[name].tenant
+        ]
+        without_room = [pod for pod in rivals if not pod.group and not world.fits(pod)]
+        takers = [pod.name for pod in without_room if any(name in some for some in world.sets(pod))]
+        if takers:
+            self.regretted.append((name, takers))
+        world.running = running
 
     def _judge_kind(self, name: str, node: str, held: Mapping[str, str]) -> None:
         """It goes to nodes of the first kind that has room beside Pods for which room is made."""

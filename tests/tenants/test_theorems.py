@@ -17,6 +17,8 @@ from tests.tenants.played import GPU, Played, counted, trees
 from tests.tenants.rules import CPU, Asked, Tenant
 from tests.tenants.theorems import check
 
+from bayplan.queue.states import QueueState
+
 NODES = ("n0", "n1", "n2")
 AMOUNTS = st.fixed_dictionaries(
     {CPU: st.sampled_from([1, 1, 2, 3])}, optional={GPU: st.sampled_from([1, 2, 4])}
@@ -166,7 +168,7 @@ def queues_of_pods_that_are_alike(draw: st.DrawFn) -> tuple[list[Tenant], list[A
 def test_nobody_is_placed_and_then_evicted_by_pods_that_were_waiting_already(
     nodes: list[int], tree_and_pods: tuple[list[Tenant], list[Asked]], first: int
 ) -> None:
-    """Where all Pods are of one size; decision 30 has what happens where they are not."""
+    """Where all Pods are of one size; the next test is about others."""
     tree, pods = tree_and_pods
     played = Played({f"n{i}": {CPU: 64, GPU: gpus} for i, gpus in enumerate(nodes)}, tree)
     for some in (pods[:first], pods[first:]):
@@ -174,6 +176,107 @@ def test_nobody_is_placed_and_then_evicted_by_pods_that_were_waiting_already(
             played.come(counted(pod))
         played.settle()
     assert not played.in_vain
+
+
+@st.composite
+def queues_of_unlike_pods(draw: st.DrawFn) -> tuple[list[Tenant], list[Asked]]:
+    """A few Pods of each queue of a tree, of any sizes, in any order."""
+    tree = [replace(tenant, user_limit={}) for tenant in draw(trees())]
+    parents = {tenant.parent for tenant in tree}
+    one = st.builds(
+        Asked,
+        st.just(""),
+        st.sampled_from([tenant.name for tenant in tree if tenant.name not in parents]),
+        st.one_of(AMOUNTS, st.fixed_dictionaries({GPU: st.integers(1, 4)})),
+        st.sampled_from([0, 0, 0, 5]),
+        st.sampled_from([None, None, frozenset({"n0"})]),
+    )
+    return tree, draw(st.lists(one, min_size=2, max_size=12))
+
+
+@length(50)
+@given(
+    st.lists(
+        st.fixed_dictionaries({CPU: st.integers(3, 6), GPU: st.sampled_from([0, 4, 6])}),
+        min_size=1,
+        max_size=3,
+    ),
+    queues_of_unlike_pods(),
+    st.sampled_from([1, 3, 12]),
+    st.sampled_from([None, None, 1, 2]),
+)
+def test_nobody_is_placed_whom_a_pod_that_is_ready_could_evict(
+    nodes: list[dict[str, int]],
+    tree_and_pods: tuple[list[Tenant], list[Asked]],
+    at_once: int,
+    before_cordon: int | None,
+) -> None:
+    """Of whatever size Pods are; decision 30 has what may happen to them later."""
+    tree, late = tree_and_pods
+    named = {f"n{i}": amounts for i, amounts in enumerate(nodes)}
+    played = Played(named, tree, regrets=True)
+    for number in range(0, len(late), at_once):
+        if number // at_once == before_cordon:
+            played.set_node("n0", nodes[0], closed=True)
+        for pod in late[number : number + at_once]:
+            played.come(counted(pod))
+        played.settle()
+    assert not played.regretted
+
+
+def test_a_pod_behind_the_next_one_claims_room_before_others_get_it() -> None:
+    """The next one, which has a higher priority and claims nothing, is tried before it."""
+    tree = [Tenant("a"), Tenant("b", guaranteed={CPU: 1})]
+    played = Played({"n0": {CPU: 1}}, tree)
+    played.come(counted(Asked("", "a", {CPU: 1})))
+    large = played.come(counted(Asked("", "b", {CPU: 2}, priority=5)))
+    small = played.come(counted(Asked("", "b", {CPU: 1})))
+    tried = [queued.pod.name for queued in iter(played.cluster.queue.pop, None)]
+    assert tried[:2] == [large, small]
+
+
+def test_where_each_would_have_to_yield_a_small_one_goes_first() -> None:
+    """The large Pods of both queues would be evicted for the small one of the other."""
+    tree = [Tenant("a", guaranteed={CPU: 1}), Tenant("b", guaranteed={CPU: 1})]
+    played = Played({"n0": {CPU: 2}}, tree)
+    for name in ("a", "b"):
+        for size in (2, 1):
+            played.come(counted(Asked("", name, {CPU: size})))
+    played.settle()
+    assert len(played.world.running) == len(tree)
+    assert not played.evictions
+
+
+def test_a_queue_that_has_grown_since_gives_what_a_waiting_pod_can_use() -> None:
+    """When the first Pod was placed, its queue was entitled to that; decision 30 says why."""
+    nodes = {"n0": {CPU: 2}, "n1": {CPU: 1}, "n2": {CPU: 1}}
+    played = Played(nodes, [Tenant("a"), Tenant("b")], regrets=True)
+    small = Asked("", "a", {CPU: 1})
+    first = played.come(counted(replace(small, nodes=frozenset({"n0"}))))
+    for node in ("n1", "n2"):
+        played.come(counted(replace(small, nodes=frozenset({node}))))
+    large = played.come(counted(Asked("", "b", {CPU: 2})))
+    played.settle()
+    assert played.in_vain == [(first, large)]
+    assert not played.regretted
+
+
+def test_a_pod_that_backs_off_comes_before_one_that_it_could_evict() -> None:
+    """It is tried while its backoff lasts."""
+    tree = [Tenant("a", guaranteed={CPU: 2}), Tenant("b")]
+    played = Played({"n0": {CPU: 2}}, tree)
+    first = played.come(counted(Asked("", "b", {CPU: 2})))
+    played.attempt()
+    played.set_tenant(replace(tree[0], from_lower=True))
+    claims = played.come(counted(Asked("", "a", {CPU: 2})))
+    played.attempt()
+    assert claims not in played.world.running
+    played.end(first)
+    played.set_tenant(tree[0])
+    played.come(counted(Asked("", "b", {CPU: 1})))
+    assert played.cluster.queue.pending_pods()[QueueState.BACKOFF]
+    played.attempt()
+    assert claims in played.world.running
 
 
 def test_a_pod_at_its_limit_is_woken_by_demand_elsewhere() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, Protocol, TypeVar
 
@@ -10,6 +10,8 @@ from bayplan.api.pod import Pod
 from bayplan.api.queues import Order
 
 K = TypeVar("K", int, str)
+Waiting = Mapping[int, Collection[Pod]]
+"""By tenant, Pods that wait, each unlike the others."""
 
 _SPARE = 64
 
@@ -83,9 +85,11 @@ class Turns(Protocol):
     Attributes:
         ageing: seconds after which a Pod is ordered as if it had the next higher priority; 0 for
             never.
+        compares: whether tenants may take room from each other now, so that `takers` finds any.
     """
 
     ageing: float
+    compares: bool
 
     @property
     def active(self) -> bool:
@@ -121,6 +125,15 @@ class Turns(Protocol):
 
     def next_tenant(self) -> int:
         """The tenant whose turn it is, among tenants with Pods."""
+
+    def is_exposed(self, first: Pod, /) -> bool:
+        """Whether anybody could take back the room of ``first``, as things are now.
+
+        Ask this before `takers`, which answers about the same time.
+        """
+
+    def takers(self, first: Pod, waiting: Waiting, /) -> Iterator[tuple[int, Pod]]:
+        """Who of other tenants could take back the room of ``first``; each with the tenant."""
 
     def tried(self, tenant: int, pods: int, /) -> None:
         """So many Pods of the tenant are being tried."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
 
+from bayplan.queue.by_shape import PodsByShape
 from bayplan.queue.heap import Key, PodHeap
 from bayplan.queue.queued_pod import QueuedPod
 
@@ -40,6 +41,16 @@ class BackoffQueue:
         self._sort_key = sort_key
         self._rejected = PodHeap(self._window_then_order)
         self._errors = PodHeap(self.expiration)
+        self.rejected: PodsByShape | None = None
+        """The Pods that may be popped early, while somebody asks for them; see `compare`."""
+
+    def compare(self, *, wanted: bool) -> None:
+        """Keep `rejected` from now on, or do not."""
+        self.rejected = None
+        if wanted:
+            self.rejected = PodsByShape()
+            for queued in self._rejected:
+                self.rejected.add(queued)
 
     def reorder(self, initial: float, maximum: float, sort_key: Key) -> None:
         """Use these from now on; who backs off already does so for as long as it was to."""
@@ -75,25 +86,34 @@ class BackoffQueue:
         early = bool(queued.rejectors) and not queued.full_backoff
         heap = self._rejected if early else self._errors
         heap.add(queued)
+        if early and self.rejected is not None:
+            self.rejected.add(queued)
 
     def update(self, queued: QueuedPod) -> None:
         """The Pod has changed: reorder it."""
         heap = self._rejected if queued in self._rejected else self._errors
         heap.update(queued)
+        if heap is self._rejected and self.rejected is not None:
+            self.rejected.add(queued)
 
     def discard(self, queued: QueuedPod) -> bool:
         """Take the Pod out; whether it was in."""
+        if self.rejected is not None:
+            self.rejected.discard(queued)
         return self._rejected.discard(queued) or self._errors.discard(queued)
 
     def pop(self) -> QueuedPod | None:
         """Take out the rejected Pod whose backoff ends first, before it ends."""
-        return self._rejected.pop()
+        queued = self._rejected.pop()
+        if queued is not None and self.rejected is not None:
+            self.rejected.discard(queued)
+        return queued
 
     def pop_completed(self) -> Iterator[QueuedPod]:
         """Take out all Pods whose backoff has ended."""
         for heap in (self._rejected, self._errors):
             while (first := heap.peek()) is not None and not self.is_backing_off(first):
-                heap.discard(first)
+                self.discard(first)
                 yield first
 
     def next_completion(self) -> float | None:

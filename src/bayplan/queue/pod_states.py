@@ -87,7 +87,10 @@ class PodStates:
         With ``turns``, tenants take turns.
         """
         pods = list(self.active)
-        self.active = PodHeap(sort_key) if turns is None else TurnQueue(sort_key, turns)
+        self.active = (
+            PodHeap(sort_key) if turns is None else TurnQueue(sort_key, turns, self.backoff)
+        )
+        self.backoff.compare(wanted=turns is not None)
         self.parts[QueueState.ACTIVE] = self.active
         for queued in pods:
             self.active.add(queued)
@@ -125,13 +128,17 @@ class PodStates:
     def pop(self, early_event: str) -> QueuedPod | None:
         """The first active Pod, else the first that backs off after a rejection, takes off.
 
-        The latter passes through the active queue as far as metrics go, because of ``early_event``.
+        Or one that backs off comes before the first one, where tenants take turns. It passes
+        through the active queue as far as metrics go, because of ``early_event``.
         """
         queued = self.active.pop()
         if queued is None:
             queued = self.backoff.pop()
             if queued is None:
                 return None
+        elif queued.state is QueueState.BACKOFF:
+            self.backoff.discard(queued)
+        if queued.state is QueueState.BACKOFF:
             self._entered(queued, QueueState.ACTIVE, early_event)
         self._fly(queued)
         return queued

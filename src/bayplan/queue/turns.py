@@ -10,6 +10,9 @@ place: tenant > priority > namespace > heap. A plugin says which tenant is next
 - Of one priority, namespaces take turns, and in each of them QueueSort decides. Or, if the tenant
   wants that, the oldest Pod goes first.
 
+Before a Pod is popped, it is asked whether others that wait, active or in backoff, could take its
+room back (`bayplan.queue.precedence`); their tenant goes first then.
+
 A Pod is found by its uid, so adding and removing costs as much as in the heap itself. A turn costs
 O(log n), of tenants as of namespaces (`bayplan.framework.turns.Ranking`).
 """
@@ -23,7 +26,10 @@ from typing import Any
 from bayplan.api.pod import Pod
 from bayplan.api.queues import Order
 from bayplan.framework.turns import Ranking, Turns
+from bayplan.queue.backoff import BackoffQueue
+from bayplan.queue.by_shape import PodsByShape
 from bayplan.queue.heap import Key, PodHeap
+from bayplan.queue.precedence import first_in_turn
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 
@@ -101,11 +107,17 @@ class _Level:
 
 
 class TurnQueue:
-    """Pods to try next; see the module's docstring."""
+    """Pods to try next; see the module's docstring.
 
-    def __init__(self, key: Key, turns: Turns) -> None:
+    Args:
+        key: the order of Pods.
+        turns: the order of tenants.
+        backoff: where others back off; None where nobody does.
+    """
+
+    def __init__(self, key: Key, turns: Turns, backoff: BackoffQueue | None = None) -> None:
         self._key = key
-        self._turns = turns
+        self._turns, self._backoff = turns, backoff
         self._begin()
 
     def _begin(self) -> None:
@@ -115,6 +127,8 @@ class TurnQueue:
         self._plain = PodHeap(self._key)
         self._lanes: dict[str, tuple[_Lane, QueuedPod]] = {}
         self._tenants: dict[int, dict[int, _Level]] = {}
+        self._by_shape: dict[int, PodsByShape] | None = None
+        """By tenant, from the first time on when tenants are compared."""
 
     def _first_pod(self, tenant: int) -> Pod | None:
         levels = self._tenants.get(tenant)
@@ -161,6 +175,8 @@ class TurnQueue:
             level = levels[priority] = _Level()
         level.add(queued, namespace, key)
         self._lanes[queued.uid] = lane, queued
+        if self._by_shape is not None:
+            self._by_shape.setdefault(tenant, PodsByShape()).add(queued)
         if enters:
             self._turns.enters(tenant)
 
@@ -180,9 +196,14 @@ class TurnQueue:
         tenant, priority, namespace = kept[0]
         level = self._tenants[tenant][priority]
         level.discard(queued, namespace)
+        self._unlist(tenant, queued)
         if not level.heaps:
             self._remove(tenant, priority)
         return True
+
+    def _unlist(self, tenant: int, queued: QueuedPod) -> None:
+        if self._by_shape is not None:
+            self._by_shape[tenant].discard(queued)
 
     def _remove(self, tenant: int, priority: int) -> None:
         levels = self._tenants[tenant]
@@ -197,7 +218,12 @@ class TurnQueue:
         if not self._lanes:
             return self._plain.pop()
         tenants, turns = self._tenants, self._turns
-        tenant = next(iter(tenants)) if len(tenants) == 1 else turns.next_tenant()
+        alone = len(tenants) == 1 and not self._rejected
+        tenant = next(iter(tenants)) if alone else turns.next_tenant()
+        if turns.compares and not alone:
+            tenant, chosen = first_in_turn(turns, tenant, self._next, self._waiting)
+            if chosen is not self._next(tenant):
+                return self._pop_out_of_turn(chosen)
         levels = tenants[tenant]
         if len(levels) == 1:
             [(priority, level)] = levels.items()
@@ -205,14 +231,51 @@ class TurnQueue:
             level = levels[priority := self._next_priority(levels)]
         queued, pods = level.pop()
         del self._lanes[queued.uid]
+        self._unlist(tenant, queued)
         turns.tried(tenant, pods)
         if not level.heaps:
             self._remove(tenant, priority)
         return queued
 
+    @property
+    def _rejected(self) -> PodsByShape | None:
+        return None if self._backoff is None else self._backoff.rejected
+
+    def _next(self, tenant: int) -> QueuedPod | None:
+        levels = self._tenants.get(tenant)
+        return None if levels is None else levels[self._next_priority(levels)].first()
+
+    def _waiting(self) -> dict[int, dict[str, QueuedPod]]:
+        """By tenant, a Pod of each shape, active or in backoff after a rejection."""
+        if self._by_shape is None:
+            self._by_shape = {}
+            for (tenant, *_), queued in self._lanes.values():
+                self._by_shape.setdefault(tenant, PodsByShape()).add(queued)
+        waiting = {
+            tenant: {queued.uid: queued for queued in pods.firsts()}
+            for tenant, pods in self._by_shape.items()
+            if pods
+        }
+        for queued in self._rejected.firsts() if self._rejected else ():
+            waiting.setdefault(self._turns.tenant(queued.pod), {})[queued.uid] = queued
+        return waiting
+
+    def _pop_out_of_turn(self, queued: QueuedPod) -> QueuedPod:
+        """Take out this Pod, which is active or backs off."""
+        if queued.uid not in self._lanes:
+            self.add(queued)
+        (tenant, priority, namespace), _ = self._lanes.pop(queued.uid)
+        levels = self._tenants[tenant]
+        levels[priority].discard(queued, namespace)
+        self._unlist(tenant, queued)
+        self._turns.tried(tenant, 1)
+        if not levels[priority].heaps:
+            self._remove(tenant, priority)
+        return queued
+
     def _next_priority(self, levels: dict[int, _Level]) -> int:
         highest = max(levels)
-        if not self._turns.ageing:
+        if not self._turns.ageing or len(levels) == 1:
             return highest
         second = max(priority for priority in levels if priority != highest)
         below, now = levels[second], self._turns.now()

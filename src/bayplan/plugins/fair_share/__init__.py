@@ -75,6 +75,7 @@ from bayplan.plugins.fair_share.held import HeldPods
 from bayplan.plugins.fair_share.kinds import KindVerdict, judge
 from bayplan.plugins.fair_share.never_evicted import NeverEvicted
 from bayplan.plugins.fair_share.over_limit import OverLimit
+from bayplan.plugins.fair_share.precedence import Precedence
 from bayplan.plugins.fair_share.promised import Promised
 from bayplan.plugins.fair_share.reclaim import ReclaimRule
 from bayplan.plugins.fair_share.refusals import Refusals
@@ -141,7 +142,11 @@ class FairShare(
         self._instrument = handle.instrument
         self._room_request = handle.room_request
         handle.services.turns = QueueTurns(
-            handle.queues, args.attempt_share, args.ageing, handle.now
+            handle.queues,
+            args.attempt_share,
+            args.ageing,
+            handle.now,
+            Precedence(handle, never),
         )
         if (past := args.past_use) is not None:
             handle.services.past_use = PastUse(past.half_life, past.interval, handle.now)

@@ -77,13 +77,18 @@ from bayplan.api.queues import ReclaimFrom
 from bayplan.cache.amounts import Charge, Limit, total
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import BoolArray, IntArray
-from bayplan.cache.node_table.pod_table import NOT_STARTED
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree, Structure
 from bayplan.framework.handle import PodNominator
 from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.room import NoRoom
 from bayplan.plugins.fair_share.bound import Bound
-from bayplan.plugins.fair_share.coverage import line_of
+from bayplan.plugins.fair_share.coverage import (
+    Entering,
+    claims_of_last,
+    enter,
+    line_of,
+    nominated,
+)
 from bayplan.plugins.fair_share.givers import GUARANTEED, MOST_OVER, SHARE, Giver, find_givers
 from bayplan.plugins.fair_share.guarantees import Guarantees, Line, fit_one_by_one
 from bayplan.plugins.fair_share.never_evicted import NeverEvicted
@@ -123,7 +128,7 @@ class _Parties(NamedTuple):
         spare: (p,) covered Pods of givers, whose place others of their queue may be able to take.
         surplus: (r,) by leaf of a giver, what it has beyond what is covered.
         staying: (p,) whether a Pod is not leaving.
-        guarantees: who of those that stay is covered.
+        guarantees: who is covered of those that stay, and then of others that are nominated.
         above: (p,) candidates without whom a queue above both may have less covered.
         tree: the Pods that stay in the tree of the preemptor's queue.
         entered: who is covered of these, of others that are nominated, and of the preemptor, who is
@@ -378,12 +383,14 @@ class ReclaimRule:
         claims, tree, entered = self._claims(preemptor, line, row, order)
         tree = staying[tree]
         givers = sorted(self._givers(preemptor, row, claims, all_used), key=_deserves_least)
-        guarantees = Guarantees(structure, structure.guaranteed, line)
+        coming = [Entering.alone(queues, pod) for pod in self._nominated(preemptor)]
+        with_them = enter(queues, line, order, coming) if coming else line
+        guarantees = Guarantees(structure, structure.guaranteed, with_them)
         own, spare = np.zeros((2, len(running)), np.bool_)
         lower = (line.leaves == row) & (line.priorities < preemptor.priority) & ~line.never
         for link, claimed in zip(structure.links[row], claims.tolist(), strict=True):
             if not claimed:
-                lower &= ~guarantees.covered(link)
+                lower &= ~guarantees.covered(link)[: len(staying)]
         own[staying[lower]] = True
         candidates: dict[int, IntArray] = {}
         surplus: dict[int, IntArray] = {}
@@ -466,42 +473,23 @@ class ReclaimRule:
         guaranteed = queues.shares().guaranteed
         if not queues.structure.guaranteed[list(chain)].any():
             return np.zeros(len(chain), np.bool_), np.zeros(0, np.int64), None
-        pods = [*self._nominated(preemptor), preemptor.pods[0]]
-        never = [queues.is_never_evicted(pod) for pod in pods]
-        never[-1] = any(map(queues.is_never_evicted, preemptor.pods))
-        others = [(queues.leaf(p), queues.requests(p), p.priority) for p in pods[:-1]]
-        others.append((row, self._needed(preemptor).tolist(), preemptor.priority))
-        number = len(others)
-        units = line.units.max(initial=-1) + 1 + np.arange(number)
-        bases = [order.base_of(pod) for pod in pods]
-        waiting = Line(
-            np.array([leaf for leaf, _, _ in others], np.int64),
-            np.array([requests for _, requests, _ in others], np.int64),
-            np.array([priority for _, _, priority in others], np.int64),
-            np.full(number, NOT_STARTED),
-            units,
-            np.where([base is None for base in bases], units, [base or 0 for base in bases]),
-            np.array(never, np.bool_),
-        )
         of_tree = queues.structure.is_below(chain[-1])[line.leaves] & (line.leaves != NO_QUEUE)
         tree = np.flatnonzero(of_tree)
-        line = line.within(tree)
-        both = Line(*(np.concatenate(pair) for pair in zip(line, waiting, strict=True)))
-        # What is promised but not there is kept by who has it, and claimed by nobody.
-        there, promised = (
-            Guarantees(queues.structure, amounts, both)
-            for amounts in (guaranteed, queues.structure.guaranteed)
+        first = Entering(
+            preemptor.pods[0],
+            self._needed(preemptor).tolist(),
+            preemptor.priority,
+            any(map(queues.is_never_evicted, preemptor.pods)),
         )
-        last = [there.by_line(q)[:, -1] & promised.by_line(q)[:, -1] for q in chain]
-        return np.array([by_line.any() for by_line in last]), tree, promised
+        others = [Entering.alone(queues, pod) for pod in self._nominated(preemptor)]
+        both = enter(queues, line.within(tree), order, [*others, first])
+        claims, promised = claims_of_last(queues, guaranteed, both, chain)
+        return claims, tree, promised
 
     def _nominated(self, preemptor: Preemptor) -> Iterator[Pod]:
         """Other nominated Pods of queues, as if they were on their nodes."""
         own = {pod.uid for pod in preemptor.pods}
-        for node in self._nominator.nominated_nodes():
-            for pod in self._nominator.nominated_pods(node):
-                if pod.uid not in own and self._queues.leaf(pod) != NO_QUEUE:
-                    yield pod.on_node(node)
+        return (pod for pod in nominated(self._queues, self._nominator) if pod.uid not in own)
 
     def _yielding(self, preemptor: Preemptor, running: RunningPods, parties: _Parties) -> Yielding:
         givers, used, requests = parties.givers, list(parties.used), parties.requests

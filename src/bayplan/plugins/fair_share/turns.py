@@ -29,7 +29,7 @@ queue has had nothing to try.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +41,8 @@ from bayplan.cache.node_table import BoolArray
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
 from bayplan.cache.queue_tree.shares import FloatArray, Shares
 from bayplan.config.args import FairShareArgs
-from bayplan.framework.turns import Ranking
+from bayplan.framework.turns import Ranking, Waiting
+from bayplan.plugins.fair_share.precedence import Precedence
 
 LEAST_REFRESH = 32
 """Attempts between two computations of the shares, at least."""
@@ -49,6 +50,9 @@ SOON = 4
 """The same after a queue has had nothing to try."""
 IDLE_WEIGHT = 0.1
 """What a weight of 0 means for attempts: such a queue is tried seldom, but it is tried."""
+MOST_AHEAD = 100
+"""Attempts that a queue may have had more than another one and still come before it, as it could
+take room back."""
 LATE = 0.5
 """By how much of a share, or how many attempts as a part of it, a late queue comes earlier."""
 LOOK_SECONDS = 1.0
@@ -78,12 +82,18 @@ class QueueTurns:
         attempt_share: percent of a share that an attempt counts as.
         ageing: see `bayplan.framework.turns.Turns`.
         now: seconds since the epoch.
+        precedence: says who could take room back; None where nobody asks.
     """
 
     def __init__(
-        self, queues: QueueTree, attempt_share: int, ageing: float, now: Callable[[], float]
+        self,
+        queues: QueueTree,
+        attempt_share: int,
+        ageing: float,
+        now: Callable[[], float],
+        precedence: Precedence | None = None,
     ) -> None:
-        self._queues = queues
+        self._queues, self._precedence = queues, precedence
         self._step = attempt_share / 100
         self.ageing = ageing
         self.now = now
@@ -106,6 +116,7 @@ class QueueTurns:
         n = self._without_queue = len(structure)
         weights = np.maximum(structure.weight.astype(np.float64), IDLE_WEIGHT)
         costs: list[float] = [*(self._step / weights).tolist(), self._step]
+        self._most_ahead = [MOST_AHEAD * cost for cost in costs]
         self._links = structure.links
         self._attempts = [0.0] * (n + 1)
         self._ready = [0] * (n + 1)
@@ -137,6 +148,8 @@ class QueueTurns:
         self._late: set[int] = set()
         self._next_look = 0.0
         self._until_refresh = 0
+        self._questions = 0
+        self.compares = False
         self._unranked = False
         """Whether ranks are to be made anew, from what was learnt."""
         self._learnt_from: Shares | None = None
@@ -193,7 +206,8 @@ class QueueTurns:
 
     def enters(self, tenant: int) -> None:
         """The queue has Pods to be tried."""
-        self._until_refresh = min(self._until_refresh, SOON if self._children[_ROOT] else 0)
+        soon = min(SOON, self._without_queue // SOON) if self._children[_ROOT] else 0
+        self._until_refresh = min(self._until_refresh, soon)
         for row, parent, siblings, _ in self._paths[tenant]:
             if self._ready[row] == 0:
                 self._attempts[row] = max(self._attempts[row], self._reached[parent])
@@ -219,6 +233,25 @@ class QueueTurns:
         while not self._is_leaf[row]:
             row = self._children[row].first()
         return row
+
+    def is_exposed(self, first: Pod) -> bool:
+        """See `Turns`. With a few queues shares are as of now, with more they are a little old."""
+        self._questions += 1
+        if self._questions * SOON > self._without_queue or self._learnt != self._queues.version:
+            self._questions = 0
+            self._learn()
+        precedence, shares = self._precedence, self._learnt_from
+        if precedence is None or shares is None or self._learnt != self._started:
+            return False
+        precedence.look(shares, self._shares, self._is_ahead)
+        return bool(precedence.exposed(first))
+
+    def takers(self, first: Pod, waiting: Waiting) -> Iterator[tuple[int, Pod]]:
+        """See `Turns`."""
+        return iter(()) if self._precedence is None else self._precedence.takers(first, waiting)
+
+    def _is_ahead(self, row: int, other: int) -> bool:
+        return self._attempts[row] - self._attempts[other] >= self._most_ahead[row]
 
     def tried(self, tenant: int, pods: int) -> None:
         """So many Pods of the leaf are being tried; a rated row is ranked by `next_tenant`."""
@@ -320,6 +353,7 @@ class QueueTurns:
             if self._guaranteed[row]:
                 for link in links:
                     self._rated[link] = True
+        self.compares = self._precedence is not None and any(self._rated)
 
     def _rank_all(self) -> None:
         self._unranked = False
