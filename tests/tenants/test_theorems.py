@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from tests.properties import length
-from tests.tenants.played import GPU, Played, counted, trees
+from tests.tenants.played import BACKOFF, GPU, Played, counted, trees
 from tests.tenants.rules import CPU, Asked, Tenant
 from tests.tenants.theorems import check
 
@@ -194,7 +194,7 @@ def queues_of_unlike_pods(draw: st.DrawFn) -> tuple[list[Tenant], list[Asked]]:
     return tree, draw(st.lists(one, min_size=2, max_size=12))
 
 
-@length(50)
+@length(40)
 @given(
     st.lists(
         st.fixed_dictionaries({CPU: st.integers(3, 6), GPU: st.sampled_from([0, 4, 6])}),
@@ -220,7 +220,10 @@ def test_nobody_is_placed_whom_a_pod_that_is_ready_could_evict(
             played.set_node("n0", nodes[0], closed=True)
         for pod in late[number : number + at_once]:
             played.come(counted(pod))
-        played.settle()
+        for _ in range(2):
+            for _ in range(MOST):
+                played.attempt()
+            played.wait(BACKOFF)
     assert not played.regretted
 
 
