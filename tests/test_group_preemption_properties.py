@@ -24,9 +24,10 @@ from tests.properties import length
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.groups.room import RoomRequest, of_group
 from bayplan.preemption.budgets import Budgets
-from bayplan.preemption.capacity import FreedCapacity, MemberFit, needs_of
+from bayplan.preemption.capacity import FreedCapacity
 from bayplan.preemption.eviction_units import make_units
 from bayplan.preemption.gangs import Gangs
+from bayplan.preemption.member_fit import MemberFit, needs_of
 from bayplan.preemption.running_pods import RunningPods
 from bayplan.testing import PodBuilder, make_object, make_pod
 

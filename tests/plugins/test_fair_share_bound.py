@@ -7,7 +7,7 @@ from tests.core_harness import Cluster
 from tests.queues import pod
 
 from bayplan.plugins.fair_share.bound import Bound
-from bayplan.preemption.capacity import MemberFit, MemberNeed, amounts_of
+from bayplan.preemption.member_fit import MemberFit, MemberNeed, amounts_of
 from bayplan.preemption.running_pods import RunningPods
 from bayplan.testing import PodBuilder, make_node
 

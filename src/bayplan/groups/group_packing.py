@@ -28,7 +28,7 @@ from bayplan.groups.packing_problem import (
     cuts,
     taken,
 )
-from bayplan.preemption.capacity import Free, amounts_of
+from bayplan.preemption.member_fit import Free, amounts_of
 
 MOST_COLUMNS = 8
 """Kinds of Pods, by part; of more the vectors are too many in any case."""

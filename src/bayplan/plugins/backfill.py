@@ -72,8 +72,9 @@ from bayplan.framework.points import (
 from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.room import NoRoom, RoomRequest
 from bayplan.framework.status import SKIP, Status
-from bayplan.preemption.capacity import FreedCapacity, MemberFit, needs_of
+from bayplan.preemption.capacity import FreedCapacity
 from bayplan.preemption.eviction_units import EvictionUnits
+from bayplan.preemption.member_fit import MemberFit, needs_of
 from bayplan.preemption.running_pods import RunningPods
 
 DURATION = "bayplan.dev/expected-duration"

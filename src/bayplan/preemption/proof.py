@@ -10,8 +10,9 @@ from collections.abc import Mapping
 
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.framework.room import RoomRequest
-from bayplan.preemption.capacity import FreedCapacity, OnRow
+from bayplan.preemption.capacity import FreedCapacity
 from bayplan.preemption.eviction_units import EvictionUnits
+from bayplan.preemption.member_fit import OnRow
 
 PROOFS = 16
 """Exact plans that one search may make."""

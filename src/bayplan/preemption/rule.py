@@ -18,8 +18,9 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.room import NoRoom
 from bayplan.framework.status import Status
-from bayplan.preemption.capacity import Ceiling, MemberFit
+from bayplan.preemption.capacity import Ceiling
 from bayplan.preemption.eviction_units import YieldOrder
+from bayplan.preemption.member_fit import MemberFit
 from bayplan.preemption.running_pods import RunningPods
 
 NOT_ENOUGH = NoRoom("evicting others would not make room")

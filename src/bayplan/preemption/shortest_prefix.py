@@ -58,9 +58,10 @@ from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.room import NoRoom, Room, RoomRequest
 from bayplan.framework.turns import keeps_room
 from bayplan.preemption.budgets import Budgets
-from bayplan.preemption.capacity import FreedCapacity, MemberFit, OnRow, needs_of
+from bayplan.preemption.capacity import FreedCapacity
 from bayplan.preemption.eviction_units import YieldOrder, make_units
 from bayplan.preemption.gangs import gangs_of
+from bayplan.preemption.member_fit import MemberFit, OnRow, needs_of
 from bayplan.preemption.proof import Proof
 from bayplan.preemption.rule import NOT_ENOUGH, Yielding, Yields
 from bayplan.preemption.running_pods import RunningPods

@@ -20,8 +20,8 @@ from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.framework.room import Room, RoomRequest
 from bayplan.preemption.budgets import Budgets
-from bayplan.preemption.capacity import MemberFit, amounts_of
 from bayplan.preemption.eviction_units import REST, YieldOrder
+from bayplan.preemption.member_fit import MemberFit, amounts_of
 from bayplan.preemption.rule import Yielding
 from bayplan.preemption.running_pods import RunningPods
 

@@ -31,8 +31,8 @@ from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.status import Status
 from bayplan.plugins.capacity_scheduling.admission import Admission, Need
 from bayplan.plugins.capacity_scheduling.quotas import Quotas
-from bayplan.preemption.capacity import MemberFit
 from bayplan.preemption.eviction_units import YieldOrder
+from bayplan.preemption.member_fit import MemberFit
 from bayplan.preemption.ranking import most_important_first
 from bayplan.preemption.rule import LowerPriority, Yielding
 from bayplan.preemption.running_pods import RunningPods

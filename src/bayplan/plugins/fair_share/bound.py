@@ -21,7 +21,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from bayplan.cache.node_table import BoolArray, IntArray
-from bayplan.preemption.capacity import MemberFit
+from bayplan.preemption.member_fit import MemberFit
 from bayplan.preemption.running_pods import RunningPods
 
 

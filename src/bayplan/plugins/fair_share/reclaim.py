@@ -94,8 +94,9 @@ from bayplan.plugins.fair_share.guarantees import Guarantees, Line, fit_one_by_o
 from bayplan.plugins.fair_share.never_evicted import NeverEvicted
 from bayplan.plugins.fair_share.promised import Promised
 from bayplan.plugins.fair_share.targets import Target
-from bayplan.preemption.capacity import Ceiling, MemberFit
+from bayplan.preemption.capacity import Ceiling
 from bayplan.preemption.eviction_units import YieldOrder
+from bayplan.preemption.member_fit import MemberFit
 from bayplan.preemption.rule import NOT_ENOUGH, Yielding
 from bayplan.preemption.running_pods import RunningPods
 
