@@ -136,13 +136,33 @@ def test_a_release_of_another_name_and_namespace_names_all_its_own_objects(tmp_p
     assert config["leaderElection"]["resourceNamespace"] == "plans"
     role = objects["Role", "second-leader"]
     assert role["metadata"]["namespace"] == "plans"
-    assert [rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule] == [
-        ["second"]
-    ]
+    assert leases(role) == [["second"], ["second-improve"]]
     for (kind, _), one in objects.items():
         for subject in one.get("subjects", ()):
             assert (subject["name"], subject["namespace"]) == ("second", "plans"), kind
         assert one["metadata"].get("namespace", "plans") == "plans"
+
+
+def leases(role: Json) -> list[list[str]]:
+    """Which objects the rules of a role name."""
+    return [rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule]
+
+
+def test_who_applies_plans_has_the_roles_of_deploy(tmp_path: Path) -> None:
+    objects = render(tmp_path, rbac__improve=True)
+    for one in yaml.safe_load_all((DEPLOY / "components/improve/users.yaml").read_text()):
+        made = objects[one["kind"], one["metadata"]["name"]]
+        made["metadata"].pop("labels")
+        assert made == one
+
+
+def test_who_applies_plans_of_another_release_may_write_its_lease(tmp_path: Path) -> None:
+    config = {"leaderElection": {"resourceName": "third", "resourceNamespace": "leases"}}
+    objects = render(tmp_path, "plans", "second", rbac__improve=True, config=config)
+    role = objects["Role", "second-improve"]
+    assert role["metadata"]["namespace"] == "leases"
+    assert leases(role) == [["third-improve"]]
+    assert leases(objects["ClusterRole", "second-improve"]) == [[SYSTEM]]
 
 
 def test_instead_of_kube_scheduler_it_may_write_that_lease(tmp_path: Path) -> None:
@@ -151,7 +171,7 @@ def test_instead_of_kube_scheduler_it_may_write_that_lease(tmp_path: Path) -> No
     objects = render(tmp_path, "plans", config=config)
     role = objects["Role", f"{NAME}-leader"]
     assert role["metadata"]["namespace"] == SYSTEM
-    assert role["rules"][1]["resourceNames"] == ["kube-scheduler"]
+    assert leases(role) == [["kube-scheduler"], ["kube-scheduler-improve"]]
     text = objects["ConfigMap", f"{NAME}-config"]["data"]["config.yaml"]
     [profile] = parse_config(text, IN_TREE).profiles
     assert profile.scheduler_name == "default-scheduler"

@@ -43,6 +43,7 @@ class Applied:
         evicted: keys of the Pods that were evicted.
         on_evicted: called with this, and the builder of each Pod that its owner makes again, which
             it may change; False leaves the Pod out.
+        where: see `bayplan.client.hold.Hold`.
         on_sleep: called with this whenever the process waits.
         refused: by key, what the API server says of an eviction.
     """
@@ -54,6 +55,7 @@ class Applied:
         )
         self.builders: dict[str, Builder[Any]] = {}
         self.lease: dict[str, Any] | None = None
+        self.where = "kube-system/bayplan-improve"
         self.evicted: list[str] = []
         self.on_evicted: Callable[[Applied, PodBuilder], bool] = lambda _, __: True
         self.on_sleep: Action = lambda _: None

@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
+import structlog
 from tests.improve.applied import Applied, outcome
 from tests.improve.test_improve import GROUPS, node, runs, waits
 from tests.queues import queue, queues_profile
 
 from bayplan.api.kinds import POD_GROUP
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
-from bayplan.client.errors import ConnectionLost, TooManyRequests
+from bayplan.client.errors import ConnectionLost, Forbidden, TooManyRequests
 from bayplan.improve.applying import Application, RefusedError, StoppedError
 from bayplan.improve.goals import empty, fitting
 from bayplan.improve.movable import MOVABLE
@@ -379,7 +380,8 @@ def test_what_a_budget_forbids_is_refused_before_anything_is_touched() -> None:
 def test_without_a_scheduler_that_leads_nothing_is_touched() -> None:
     made = world()
     made.cluster.scheduler.active = False
-    refused(made, planned(made), "the running scheduler does not hold the rooms")
+    why = "no scheduler answers in the Lease kube-system/bayplan-improve: "
+    refused(made, planned(made), why)
 
 
 def test_an_eviction_of_unknown_outcome_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -394,3 +396,14 @@ def test_an_eviction_of_unknown_outcome_counts(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(StoppedError, match="default/a cannot be evicted: the connection broke"):
         application.run()
     assert application.evicted == ["default/a"]
+
+
+def test_a_scheduler_that_may_not_watch_the_lease_says_so_once() -> None:
+    improvement = world().improvement
+    forbidden = Forbidden("leases is forbidden", status=403)
+    with structlog.testing.capture_logs() as logs:
+        for error in (forbidden, forbidden, ConnectionLost("no"), None, forbidden):
+            improvement.unwatched(improvement.kind, error)
+    assert [(line["lease"], line["namespace"]) for line in logs] == [
+        ("bayplan-improve", "kube-system")
+    ] * 2

@@ -23,6 +23,7 @@ from bayplan.api.kinds import LEASE, Kind
 from bayplan.api.meta import GenericObject
 from bayplan.app.assembly import Core, Ports
 from bayplan.client.connection import MERGE_PATCH
+from bayplan.client.errors import Forbidden
 from bayplan.improve.orders import ANSWER, ORDER, SUFFIX, Answer, Order, read, written
 from bayplan.improve.standing import Standing
 
@@ -54,8 +55,21 @@ class Improvement:
         self._answer: Answer | None = None
         self._said: Answer | None = None
         self._until = 0.0
+        self._forbidden = False
         core.world.cache.objects.on_change(self.kind, self._changed)
         self._rooms.keeper = self._check
+
+    def unwatched(self, _kind: object, error: Exception | None) -> None:
+        """The Lease cannot be watched, or can be again (None). Any thread."""
+        forbidden = isinstance(error, Forbidden)
+        if forbidden and not self._forbidden:
+            log.warning(
+                "No plan of moves can be applied: the Role of this scheduler has to grant list, "
+                "watch and patch of this Lease, which is named by leaderElection.resourceName",
+                lease=self._path.rpartition("/")[2],
+                namespace=self.kind.namespace,
+            )
+        self._forbidden = forbidden
 
     def _changed(self, _old: GenericObject | None, lease: GenericObject | None) -> None:
         if not self._core.scheduler.active:

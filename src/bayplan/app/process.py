@@ -89,7 +89,12 @@ class Process:
         self._load = LoadFeeds(self._api.http, feed.inbox, self._core.world.cache.nodes)
         self._leadership = Leadership(config, self._api, feed.inbox, self._lose)
         self._improvement = Improvement(self._core, self._ports, *self._lease(config))
-        self._orders = Reflector(feed.connection, self._improvement.kind, feed.inbox.post_all)
+        self._orders = Reflector(
+            feed.connection,
+            self._improvement.kind,
+            feed.inbox.post_all,
+            on_error=self._improvement.unwatched,
+        )
         self._debugger = Debugger(self._core, self._api.http, feed.inbox)
         pulse, may_take = self._scheduler.pulse, (watchdog_limit or float("inf")) / 2
         self._stuck_pods = StuckPods(

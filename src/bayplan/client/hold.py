@@ -41,6 +41,9 @@ class Hold:
         namespace: of the Lease.
         name: of the Lease.
         identity: what this process writes into it.
+
+    Attributes:
+        where: ``namespace/name`` of the Lease.
     """
 
     def __init__(
@@ -56,7 +59,7 @@ class Hold:
     ) -> None:
         self._http, self._identity = http, identity
         self._namespace, self._name = namespace, name
-        self._path = LEASE.path(namespace, name)
+        self._path, self.where = LEASE.path(namespace, name), f"{namespace}/{name}"
         self._clock, self._now, self._sleep = clock, now, sleep
         self._lock = threading.Lock()
         self._stop = threading.Event()

@@ -214,7 +214,7 @@ class Application:
         self._until(
             lambda: self._answer.step >= number,
             ANSWER_SECONDS,
-            lambda: "the running scheduler does not hold the rooms: does it lead, and is it older?",
+            self._unanswered,
         )
         if self._plan.waiting and set(self._plan.waiting.values()) <= set(self._answer.placed):
             raise StoppedError(f"{self._plan.goal} already, without step {number}")
@@ -227,6 +227,12 @@ class Application:
         self._until(lambda: self._are_placed(uids), within, lambda: self._missing(step))
         for target in step:
             self._say(f"step {number}: {self._answer.placed[target.uid]} is on {target.to}")
+
+    def _unanswered(self) -> str:
+        return (
+            f"no scheduler answers in the Lease {self._hold.where}: does the one of --lease lead, "
+            "may it list, watch and patch this Lease, and is it older?"
+        )
 
     def _reach(self) -> None:
         """Let the Pods of the goal be bound."""
