@@ -241,7 +241,7 @@ class Scheduler:
                     self._effects.carry_out(framework, chore())
 
     def _apply(self, message: Message) -> None:
-        if not isinstance(message, Command | WakeUp):
+        if not isinstance(message, (Command, WakeUp)):
             self.generation += 1
         match message:
             case BindingEnded():
