@@ -38,6 +38,7 @@ class Applied:
     Args:
         objects: what there is.
         config: of the scheduler.
+        feature_gates: likewise.
 
     Attributes:
         evicted: keys of the Pods that were evicted.
@@ -48,8 +49,8 @@ class Applied:
         refused: by key, what the API server says of an eviction.
     """
 
-    def __init__(self, *objects: Builder[Any], config: Any = None) -> None:
-        self.cluster = Cluster(config=config)
+    def __init__(self, *objects: Builder[Any], config: Any = None, feature_gates: str = "") -> None:
+        self.cluster = Cluster(config=config, feature_gates=feature_gates)
         self.improvement = Improvement(
             self.cluster.core, self.cluster.ports, ("kube-system", "bayplan"), "scheduler-1"
         )

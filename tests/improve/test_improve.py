@@ -100,7 +100,6 @@ def test_where_it_fits_already_nobody_moves() -> None:
         (runs("a", "n1").volume(emptyDir={}), "has files on its node (emptyDir, hostPath)"),
         (runs("a", "n1").volume(hostPath={"path": "/"}), "has files on its node"),
         (runs("a", "n1").spec(resourceClaims=[{"name": "c"}]), "uses ResourceClaims"),
-        (runs("a", "n1").pod_group("g"), "is of a PodGroup of scheduling.k8s.io"),
         (runs("a", "n1").terminating(), "is being bound or deleted"),
     ],
 )

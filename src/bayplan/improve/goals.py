@@ -93,8 +93,6 @@ def _group(core: Deciders, key: str) -> Goal:
     missing, group = entry.gathering(), entry.group
     if missing is not None or group is None:
         raise GoalError(f"group {key}: {'there is none' if missing is None else missing.message}")
-    if group.pod_group is not None:
-        raise GoalError(f"group {key}: PodGroups of scheduling.k8s.io are not planned for")
     pods = tuple(entry.pods)
     return Goal(f"group {key} ({len(pods)} Pods) fits", pods, group)
 

@@ -5,7 +5,9 @@ a Queue above; the nearest of them counts, so a Pod can say "false" for itself. 
 make it again, with nothing lost but what it computes: not for a Pod of a DaemonSet, a static one,
 one without a controller, or one that has files on its node.
 
-Members of a group move together, so one that may not move keeps all of them.
+Members of a group move together, so one that may not move keeps all of them. So do those of a
+PodGroup of Kubernetes, or of the whole tree above it, if any part is a gang, is disrupted as one or
+has a topology; the Pods of other ones move one by one.
 """
 
 from __future__ import annotations
@@ -15,14 +17,13 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from bayplan.api.kinds import NAMESPACE, QUEUE
+from bayplan.api.kinds import KUBERNETES_POD_GROUP, NAMESPACE, QUEUE
 from bayplan.api.pod import Pod
 from bayplan.api.queues import Queue
 from bayplan.api.workloads import NOT_MADE_AGAIN, Namespace
 from bayplan.cache.pod_groups import Group
 from bayplan.improve.deciders import Deciders
 from bayplan.plugins.blast_radius.survivors import Survivors
-from bayplan.preemption.gangs import Gangs
 
 MOVABLE = "bayplan.dev/movable"
 """Label or annotation of a Pod, a Namespace or a Queue: "true" or "false"."""
@@ -57,11 +58,10 @@ class Movable:
         self._world, self._profiles, self._now = core.world, core.profiles, now
         self._mending = mending
         cache = core.world.cache
-        self._gangs = cache.objects.shared(
-            Gangs, cache.nodes, cache.objects, cache.groups, cache.kubernetes_groups
-        )
         self._on_nodes = [tuple(pods.values()) for pods in cache.nodes.pods]
-        self._members = self._groups() if self._gangs.any else {}
+        self._found: dict[str, Group | None] = {}
+        may_be_groups = cache.groups.any or cache.objects.all(KUBERNETES_POD_GROUP)
+        self._members = self._groups() if may_be_groups else {}
         self._on_rows: dict[int, tuple[Unit, ...]] = {}
         self._units: dict[str, Unit | None] = {}
         self._stays: dict[str, str] = {}
@@ -105,10 +105,21 @@ class Movable:
         return {uid: tuple(pods) for uid, pods in members.items()}
 
     def _group(self, pod: Pod) -> Group | None:
-        framework = self._profiles.get(pod.spec.scheduler_name)
-        if framework is None or not framework.services.group_sources:
+        """The group whose members move together with the Pod."""
+        source, key = self._world.queue.groups.group_of(pod)
+        if source is None:
             return None
-        return self._gangs.group_of(pod)
+        if key not in self._found:
+            self._found[key] = source.find(key)
+        group = self._found[key]
+        if group is None or group.pod_group is None:
+            return group
+        group = source.with_asks_of(group, [pod])
+        return group if _is_one(group) else None
+
+    def _lacks_group(self, pod: Pod) -> bool:
+        source, key = self._world.queue.groups.group_of(pod)
+        return source is not None and self._found[key] is None
 
     def _why_not(self, pod: Pod) -> str:
         if pod.spec.scheduler_name not in self._profiles:
@@ -122,8 +133,8 @@ class Movable:
             return "has files on its node (emptyDir, hostPath)"
         if pod.spec.resource_claims:
             return "uses ResourceClaims"
-        if pod.pod_group:
-            return "is of a PodGroup of scheduling.k8s.io"
+        if self._lacks_group(pod):
+            return "its group is gone, so another Pod would wait for it"
         if pod.deleted is not None or self._world.cache.is_assumed(pod.uid):
             return "is being bound or deleted"
         if self._is_never_evicted(pod):
@@ -162,3 +173,11 @@ class Movable:
         began = pod.status.start_time or datetime.fromtimestamp(self._now, UTC)
         ran = self._now - began.timestamp()
         return "" if ran >= least else "runs for less than its Queue's minRuntimeSeconds"
+
+
+def _is_one(group: Group) -> bool:
+    """Whether the Pods of a tree of PodGroups of Kubernetes need each other."""
+    return any(
+        part.whole or part.topology or (part.pod_group is not None and part.pod_group.is_gang)
+        for part in group.tree()
+    )

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 import msgspec
 
 from bayplan.api.pod import Pod
+from bayplan.cache.pod_groups import Group
 from bayplan.decide.deciding import deciding
 from bayplan.decide.group import deciding_group
 from bayplan.improve.deciders import Deciders
@@ -105,7 +106,7 @@ class Prover:
     ) -> list[Move]:
         """The moves of a unit, made while the stack is open; none if it does not fit."""
         stack.enter_context(self._trials.without(unit.pods))
-        if unit.group is None or not any(part.topology for part in unit.group.walk()):
+        if unit.group is None or not _has_topology(unit.group):
             moves = [self._move_pod(stack, pod, targets[pod.uid], step) for pod in unit.pods]
             return [] if None in moves else [move for move in moves if move is not None]
         waiting = [pod.off_node() for pod in unit.pods]
@@ -149,7 +150,8 @@ class Prover:
         goal, core = self._goal, self._core
         if goal.group is not None:
             unit = Unit(goal.pods, goal.group)
-            return stack.enter_context(self._group(unit, goal.pods)) or None
+            chosen = stack.enter_context(self._group(unit, goal.pods))
+            return chosen if all(pod.uid in chosen for pod in goal.pods) else None
         for pod in goal.pods:
             if not self._trials.ranked(pod):
                 return None
@@ -159,6 +161,10 @@ class Prover:
                 return None
             return {pod.uid: decision.member.pod.node_name}
         return {}
+
+
+def _has_topology(group: Group) -> bool:
+    return any(part.topology for tree in group.tree() for part in tree.walk())
 
 
 def measured(core: Deciders) -> Measures:
