@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -22,6 +22,7 @@ from bayplan.client.connection import Connection
 from bayplan.client.hold import DURATION, Hold
 from bayplan.client.http import Http
 from e2e.cluster import DEPLOY, NAME, OTHER, SOON, SYSTEM, Bayplan, Cluster, Json, pod
+from e2e.devices import Devices, pod_using
 from e2e.provider import NodeSpec, token_kubeconfig, wait_until
 
 pytestmark = pytest.mark.e2e
@@ -71,11 +72,16 @@ def user(shared: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture
+def config(cluster: Cluster) -> Path:
+    """The configuration of the scheduler that is tested."""
+    return cluster.config(OTHER, leaderElection={"leaderElect": False, "resourceName": NAME})
+
+
+@pytest.fixture
 def scene(
-    cluster: Cluster, start: Callable[..., Bayplan], user: Path, tmp_path: Path
+    cluster: Cluster, start: Callable[..., Bayplan], config: Path, user: Path, tmp_path: Path
 ) -> Iterator[Scene]:
     """The scene of the tests, with its plan."""
-    config = cluster.config(OTHER, leaderElection={"leaderElect": False, "resourceName": NAME})
     bayplan = start(config, serving=())
     cluster.nodes(NodeSpec(N1, cpu="4"))
     cluster.put(stateful_set("1"), namespace=cluster.namespace)
@@ -107,9 +113,9 @@ def improve(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "bayplan", "improve", *arguments]
 
 
-def stateful_set(cpu: str) -> Json:
+def stateful_set(cpu: str, **more: Any) -> Json:
     labels = {"app": "serve", "bayplan.dev/movable": "true"}
-    made = pod("serve", OTHER, labels=labels, cpu=cpu)
+    made = pod("serve", OTHER, labels=labels, cpu=cpu, **more)
     template = {"metadata": {"labels": labels}, "spec": made["spec"]}
     spec = {"replicas": 1, "serviceName": "serve", "selector": {"matchLabels": {"app": "serve"}}}
     return {
@@ -141,7 +147,12 @@ def settle(cluster: Cluster, name: str) -> None:
 
 def apply(scene: Scene, wait: str = "60") -> subprocess.Popen[str]:
     """Begin to apply the plan."""
-    command = improve("--apply", str(scene.plan), f"--kubeconfig={scene.user}", f"--wait={wait}")
+    return applying(scene.plan, scene.user, wait)
+
+
+def applying(plan: Path, user: Path, wait: str = "60") -> subprocess.Popen[str]:
+    """The process of that user who applies the plan."""
+    command = improve("--apply", str(plan), f"--kubeconfig={user}", f"--wait={wait}")
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -354,3 +365,38 @@ def test_what_has_changed_is_not_touched(scene: Scene) -> None:
     assert code == 2
     assert "nothing was touched: the plan is of another cluster" in said
     assert node_of(scene.cluster, "serve-0") == N1
+
+
+@pytest.fixture
+def devices(cluster: Cluster) -> Iterator[Devices]:
+    """A device on each node, claims for one of which are made from a template."""
+    made = Devices(cluster)
+    made.device_class()
+    made.template("one")
+    made.gpus(N1, 1)
+    made.gpus(N2, 1)
+    yield made
+    cluster.kubectl("delete", "statefulset", "serve", namespace=cluster.namespace)
+    cluster.clear()
+    made.clear()
+
+
+def test_a_pod_with_a_device_gets_another_one(
+    cluster: Cluster, start: Callable[..., Bayplan], config: Path, user: Path, devices: Devices
+) -> None:
+    start(config, serving=())
+    cluster.nodes(NodeSpec(N1, cpu="4"))
+    claims = [{"name": "made", "resourceClaimTemplateName": "one"}]
+    cluster.put(stateful_set("1", resourceClaims=claims), namespace=cluster.namespace)
+    wait_until(lambda: node_of(cluster, "serve-0") == N1, SOON, "a node for serve-0")
+    cluster.nodes(NodeSpec(N2, cpu="2"))
+    cluster.create(pod_using("train", OTHER, template="one", cpu="3"))
+    cluster.wait_condition("train", text="1 cannot allocate all claims")
+    settle(cluster, "serve-0")
+    plan = config.with_name("plan.json")
+    plan.write_text(planned(cluster, config))
+    process = applying(plan, user)
+    out, err = process.communicate(timeout=2 * SOON)
+    assert process.returncode == 0, out + err
+    assert (node_of(cluster, "serve-0"), node_of(cluster, "train")) == (N2, N1)
+    assert not devices.taken_twice()

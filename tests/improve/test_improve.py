@@ -99,7 +99,7 @@ def test_where_it_fits_already_nobody_moves() -> None:
         (runs("a", "n1").owner("Node", "n1", "v1"), "a static Pod ends with its node"),
         (runs("a", "n1").volume(emptyDir={}), "has files on its node (emptyDir, hostPath)"),
         (runs("a", "n1").volume(hostPath={"path": "/"}), "has files on its node"),
-        (runs("a", "n1").spec(resourceClaims=[{"name": "c"}]), "uses ResourceClaims"),
+        (runs("a", "n1").spec(resourceClaims=[{"name": "c"}]), "has ResourceClaims that are not"),
         (runs("a", "n1").terminating(), "is being bound or deleted"),
     ],
 )

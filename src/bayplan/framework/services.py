@@ -7,6 +7,7 @@ the profile for it, whichever plugin has it. Plugins of users have extension poi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from bayplan.api.meta import ObjectFault
@@ -17,6 +18,7 @@ from bayplan.cache.queue_tree.past_use import PastUse
 from bayplan.config.args import LoadSource, PriceSource
 from bayplan.framework.effects import Effect
 from bayplan.framework.groups import GroupSource
+from bayplan.framework.points import Named
 from bayplan.framework.turns import Turns
 
 
@@ -29,6 +31,19 @@ class NeverEvicted(Protocol):
 
     def __contains__(self, pod: Pod, /) -> bool:
         """Whether ``pod``, which is on a node, is one."""
+
+
+class Holdings(Named, Protocol):
+    """What Pods on nodes hold besides the resources they request. Scheduling thread only.
+
+    What the plugin rejects may fit once some of these Pods are gone.
+    """
+
+    def keeps(self, pod: Pod, /) -> str:
+        """Why a Pod made again could not hold the like elsewhere, as a reason; "" if it could."""
+
+    def without(self, pod: Pod, /) -> AbstractContextManager[None]:
+        """As if the Pod held nothing, as far as that goes with the Pod."""
 
 
 class GroupObjective(Protocol):
@@ -54,6 +69,7 @@ class Services:
         recounts: compare sums of plugins with a computation from scratch, by plugin: in how many
             places they differed, by sum.
         never_evicted: the Pods that no plugin evicts for others: all that one of these knows.
+        holdings: what Pods hold besides resources.
         chores: what is to be done from time to time. The leader calls them every few seconds, and
             carries out at once what they return.
         load_sources: where the load of nodes is to be read.
@@ -70,6 +86,7 @@ class Services:
         self.object_faults: list[Callable[[], Sequence[ObjectFault]]] = []
         self.recounts: dict[str, Callable[[], Mapping[str, int]]] = {}
         self.never_evicted: list[NeverEvicted] = []
+        self.holdings: list[Holdings] = []
         self.chores: list[Callable[[], Sequence[Effect]]] = []
         self.load_sources: list[LoadSource] = []
         self.price_sources: list[PriceSource] = []

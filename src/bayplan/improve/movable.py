@@ -131,8 +131,11 @@ class Movable:
             return NOT_MADE_AGAIN[kind]
         if pod.local_storage:
             return "has files on its node (emptyDir, hostPath)"
-        if pod.spec.resource_claims:
-            return "uses ResourceClaims"
+        holdings = self._profiles[pod.spec.scheduler_name].services.holdings
+        if kept := next(filter(None, (some.keeps(pod) for some in holdings)), ""):
+            return kept
+        if pod.spec.resource_claims and not holdings:
+            return "has ResourceClaims, of which its profile knows nothing"
         if self._lacks_group(pod):
             return "its group is gone, so another Pod would wait for it"
         if pod.deleted is not None or self._world.cache.is_assumed(pod.uid):

@@ -24,6 +24,7 @@ from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray
 from bayplan.cache.requests import pod_requests
 from bayplan.engine.faults import AttemptFault
+from bayplan.framework.status import Code
 from bayplan.improve.deciders import Deciders
 from bayplan.improve.goals import Goal
 from bayplan.improve.movable import Movable, Unit
@@ -239,7 +240,13 @@ class Search:
         diagnosis = fit.diagnosis
         if diagnosis is None:
             diagnosis, _ = self._trials.search(pod).diagnose(state, pod, with_nominated=False)
-        return diagnosis.rows_with(unresolvable=False)
+        held = self._trials.held_by(pod)
+        rows = [
+            rows
+            for status, rows in diagnosis.groups()
+            if status.plugin in held or status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        ]
+        return np.sort(np.concatenate(rows)) if rows else np.empty(0, np.int64)
 
     def _lacking(self, pod: Pod, rows: IntArray) -> dict[str, IntArray]:
         """(rows,) by resource, what is requested and not free."""

@@ -7,7 +7,7 @@ outermost block the cluster is as before.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
@@ -39,10 +39,18 @@ class Trials:
     @contextmanager
     def without(self, pods: Iterable[Pod]) -> Iterator[None]:
         """As if these Pods were gone."""
-        with self._cache.trial():
+        with self._cache.trial(), ExitStack() as stack:
             for pod in pods:
+                framework = self._profiles.get(pod.spec.scheduler_name)
+                for holdings in framework.services.holdings if framework is not None else ():
+                    stack.enter_context(holdings.without(pod))
                 self._cache.remove(pod.uid)
             yield
+
+    def held_by(self, pod: Pod) -> set[str]:
+        """The plugins that may reject the Pod for what others hold besides requested resources."""
+        services = self._profiles[pod.spec.scheduler_name].services
+        return {some.name for some in services.holdings}
 
     def seek(self, pod: Pod) -> tuple[CycleState, Fit]:
         """The nodes that fit for a Pod without node, and what plugins noted.

@@ -72,6 +72,7 @@ from bayplan.plugins.dynamic_resources.conditions import (
     too_late,
 )
 from bayplan.plugins.dynamic_resources.hints import Hints
+from bayplan.plugins.dynamic_resources.holdings import PodHoldings
 from bayplan.plugins.dynamic_resources.state import PodDevices
 from bayplan.plugins.shared.device_classes import may_have_class
 from bayplan.plugins.shared.device_tracker import IN_MEMORY, device_tracker, is_special
@@ -123,6 +124,7 @@ class DynamicResources(
         self._sorter = ClaimSorter(handle, self._tracker)
         self._writes = ClaimWrites(handle, self._tracker)
         self._hints = Hints(self._tracker.claim)
+        handle.services.holdings.append(PodHoldings(self._sorter, self._tracker))
 
     # Scheduling cycle
 

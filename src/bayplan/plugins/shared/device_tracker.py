@@ -17,10 +17,13 @@ here, logged and counted; `gives_way` says whether a claim has to give its devic
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from bayplan.api.kinds import (
     DEVICE_CLASS,
@@ -30,8 +33,10 @@ from bayplan.api.kinds import (
 )
 from bayplan.api.resource import (
     AllocationResult,
+    DeviceRequestAllocationResult,
     DeviceTaintRule,
     ResourceClaim,
+    ResourceClaimStatus,
     ResourceSlice,
 )
 from bayplan.cache.node_table import LiveNodeTable
@@ -49,6 +54,7 @@ DOUBT_SECONDS = 30.0
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 IN_MEMORY = "<extended-resources>"
 """Name of a claim for extended resources that is not in the API yet; invalid there."""
+Results = Sequence[DeviceRequestAllocationResult]
 
 
 def is_special(claim: ResourceClaim) -> bool:
@@ -143,7 +149,7 @@ class DeviceTracker:
         for claim, result in zip(claims, results, strict=True):
             self._in_flight[claim.uid] = InFlight(claim, result, pod_uid)
             self._made_for[claim.uid] = pod_uid
-            self._use(claim.uid, claim.key, result)
+            self._use(claim.uid, claim.key, result.devices.results)
 
     def release(self, claim: ResourceClaim, written: ResourceClaim | None, *, doubt: bool) -> None:
         """A Pod is given up after `reserve`.
@@ -173,6 +179,28 @@ class DeviceTracker:
         now = self._monotonic()
         for uid in [uid for uid, entry in self._in_flight.items() if entry.expires < now]:
             self._settle(self._in_flight.pop(uid).claim.key, uid)
+
+    @contextmanager
+    def without(self, claims: Sequence[ResourceClaim]) -> Iterator[None]:
+        """As if these claims had no devices, and special ones were not there."""
+        written = [(claim, self._written.get(claim.key)) for claim in claims]
+        special = {owner: one.key for one in claims if (owner := _pod_of(one)) in self._extended}
+        usage = self.fleet.table.usage
+        for claim in claims:
+            self._written[claim.key] = replace(claim, status=ResourceClaimStatus())
+            usage.remove_claim(claim.uid)
+        for owner in special:
+            del self._extended[owner]
+        try:
+            yield
+        finally:
+            self._extended |= special
+            for claim, before in written:
+                if before is None:
+                    del self._written[claim.key]
+                else:
+                    self._written[claim.key] = before
+                usage.set_claim(claim.uid, self._results(claim.key, claim.uid))
 
     def gives_way(self, claim: ResourceClaim) -> bool:
         """Whether another claim, too, holds a device that ``claim`` holds as a whole."""
@@ -236,18 +264,21 @@ class DeviceTracker:
             if entry.pod_uid == pod_uid and entry.claim.name == IN_MEMORY:
                 del self._in_flight[uid]
                 self._made_for.pop(uid, None)
-                self._use(uid, entry.claim.key, None)
+                self._use(uid, entry.claim.key, ())
 
     def _settle(self, key: str, uid: str) -> None:
         """Have the device table agree with what is known of a claim."""
+        self._use(uid, key, self._results(key, uid))
+
+    def _results(self, key: str, uid: str) -> Results:
+        """The devices of a claim, as far as it is known."""
         claim, entry = self.claim(key), self._in_flight.get(uid)
         allocation = claim.status.allocation if claim is not None and claim.uid == uid else None
         if allocation is None and entry is not None:
             allocation = entry.allocation
-        self._use(uid, key, allocation)
+        return () if allocation is None else allocation.devices.results
 
-    def _use(self, uid: str, key: str, allocation: AllocationResult | None) -> None:
-        results = allocation.devices.results if allocation is not None else ()
+    def _use(self, uid: str, key: str, results: Results) -> None:
         for device in self.fleet.table.usage.set_claim(uid, results):
             self._metrics.count("device_in_two_claims")
             self._logger.warning(
