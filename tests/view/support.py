@@ -44,7 +44,7 @@ def patched(document: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
         columns = document[table]
         written = delta.get(table, {}).items()
         size = max((len(column) for column in columns.values()), default=0)
-        size = max([size, *(max(rows) + 1 for _, (rows, _) in written)])
+        size = max([size, *(max(rows, default=-1) + 1 for _, (rows, _) in written)])
         for name, (rows, values) in written:
             columns.setdefault(name, [])
             empty = "" if name == "name" else NONE

@@ -19,7 +19,7 @@ from bayplan.api.kinds import NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.inbox.messages import Changed
 from bayplan.testing import PodBuilder, make_node, make_object, make_pod
 from bayplan.view import columns
-from bayplan.view.columns import Bays, take
+from bayplan.view.columns import NONE, Bays, take
 
 
 def document(made: Cluster, *args: Any) -> dict[str, Any]:
@@ -319,3 +319,12 @@ def test_bindings_evictions_and_how_many_wait_are_on_the_time_line() -> None:
     moments = bays.document()["timeline"]
     assert [moment[1:] for moment in moments] == [[1, 3, 0], [0, 4, 0], [0, 4, 1]]
     assert bays.renewed().document()["timeline"] == moments
+
+
+def test_a_column_that_says_nothing_yet_is_there_for_whoever_follows() -> None:
+    made, bays = Cluster(), Bays()
+    updated(bays, made)
+    document = copy.deepcopy(bays.document())
+    made.add(make_pod("young").req(cpu="1"))
+    assert patched(document, updated(bays, made)) == bays.document()
+    assert bays.document()["pending"]["created"] == [NONE]

@@ -7,14 +7,19 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
+import msgspec
 import pytest
 import structlog
+from tests.replay.worlds import START, Story, nodes
 from typer.testing import CliRunner, Result
 
 from bayplan.cli.app import app
+from bayplan.recordings.file import RecordingReader, RecordingWriter
+from bayplan.testing import make_pod
 
 Bayplan = Callable[..., Result]
 
@@ -179,3 +184,57 @@ def test_what_a_page_of_files_says_of_other_nodes_is_what_simulate_says(
     assert by_b["fits"] == {"shop/big": "n1"}
     assert by_b["sentence"].startswith("by configuration B: placed in addition: 1")
     assert (plan["placed"], list(plan["waits"])) == ({}, ["shop/big"])
+
+
+def _recording(folder: Path) -> Path:
+    """web waits, is bound after ten seconds, and is gone at the end."""
+    made = [node.label("topology.kubernetes.io/zone", "a") for node in nodes(2)]
+    story, web = Story(folder / "day.zst", *made), make_pod("web").namespace("shop").uid("1")
+    story.at(10).add(web.req(cpu="3"))
+    story.at(20).add(web.node("n1"))
+    story.at(30).remove(web)
+    return story.end(40)
+
+
+def _at(second: float) -> str:
+    return datetime.fromtimestamp(START + second, UTC).isoformat()
+
+
+def test_a_recording_is_shown_at_a_moment_or_else_as_it_ends(
+    bayplan: Bayplan, tmp_path: Path
+) -> None:
+    path = _recording(tmp_path)
+    first = {
+        second: bayplan("-r", path, "--at", _at(second), "-o", "text").stdout.splitlines()[0]
+        for second in (0, 10, 20)
+    }
+    assert first == {
+        0: "2 nodes, 0 Pods on them, 0 wait; 1970-01-12T13:46:40Z",
+        10: "2 nodes, 0 Pods on them, 1 wait; 1970-01-12T13:46:50Z",
+        20: "2 nodes, 1 Pods on them, 0 wait; 1970-01-12T13:47:00Z",
+    }
+    bays = json.loads(bayplan("-r", path, "-o", "json").stdout)
+    assert (bays["nodes"]["name"], bays["pods"]["node"]) == (["n1", "n2", "end"], [])
+    assert bays["recorded"] == {"since": START, "until": START + 40}
+    assert bays["at"] == START + 40
+    assert [START + 10, 0, 1, 0] in bays["timeline"]
+    assert [START + 20, 1, 0, 0] in bays["timeline"]
+
+
+def test_a_moment_or_a_file_that_is_none_is_told(bayplan: Bayplan, tmp_path: Path) -> None:
+    path, other = _recording(tmp_path), tmp_path / "cluster.yaml"
+    other.write_text(NODES)
+    newer = msgspec.structs.replace(RecordingReader(path).header, version=2)
+    RecordingWriter.create(tmp_path / "newer.zst", newer).close()
+    for args, why in (
+        ([path, "--at", "yesterday"], "--at yesterday is no time such as 1970-01-12T13:47:20Z"),
+        ([path, "--at", _at(0)[:19]], "is no time such as"),
+        ([path, "--at", _at(41)], "is not in the recording, which is of 1970-01-12T13:46:40Z to"),
+        ([other], f"{other}: is no bayplan-record: it is not compressed by zstd"),
+        ([tmp_path / "newer.zst"], "is a bayplan-record of version 2"),
+        ([tmp_path / "none.zst"], "none.zst: No such file"),
+        ([path, "-f", other], "one of -f, --recording and --server"),
+    ):
+        run = bayplan("-o", "json", "-r", *args)
+        assert (run.exit_code, why in run.output) == (2, True), run.output
+    assert bayplan("-f", other, "--at", _at(0)).exit_code == 2

@@ -20,7 +20,7 @@ from tests.view.support import board, cluster, patched
 from bayplan.testing import make_node, make_pod
 from bayplan.view import board as boards
 from bayplan.view import server as serving
-from bayplan.view.board import Board, Supposes, Supposition
+from bayplan.view.board import Board, RefusedError, Supposes, Supposition
 from bayplan.view.files import STATIC
 from bayplan.view.session import POLICY, Session
 
@@ -73,7 +73,9 @@ class Answer:
 
 @contextmanager
 def served(
-    supposes: Supposes | None = None, plan: Callable[[], dict[str, Any]] | None = None
+    supposes: Supposes | None = None,
+    plan: Callable[[], dict[str, Any]] | None = None,
+    turn: Callable[[float], None] | None = None,
 ) -> Iterator[Site]:
     made, lock = cluster(), threading.Lock()
 
@@ -84,7 +86,7 @@ def served(
     shown = Board(made.core, ask)
     listening = serving.bound("127.0.0.1", 0)
     session = Session("127.0.0.1", listening.getsockname()[1])
-    page = serving.application(shown, session, shown.why, "a tést", supposes, plan)
+    page = serving.application(shown, session, shown.why, "a tést", supposes, plan, turn)
     server = serving.server(page)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
@@ -314,3 +316,27 @@ def test_one_cluster_is_supposed_at_a_time_and_only_by_configurations_that_are_t
         assert site.get("/plan").status == 429
         slow.may_end.set()
         assert first.result().json == {"what": [["zone", "a"], [2, "n1"], False]}
+
+
+def test_another_moment_is_shown_to_those_who_may_look_where_there_is_one() -> None:
+    asked: list[float] = []
+
+    def turn(at: float) -> None:
+        if at > 100:
+            raise RefusedError(400, "this moment is not in the recording")
+        asked.append(at)
+
+    with served(turn=turn) as site:
+        assert site.get("/moment?at=7", "POST").status == 401
+        site.enter()
+        assert site.get("/moment?at=7").status == 405
+        for wrong in ("", "soon", "nan", "-1", "1e3", "9" * 400):
+            assert site.get(f"/moment?at={wrong}", "POST").status == 400
+        assert site.get("/moment?at=101", "POST").text == "this moment is not in the recording\n"
+        assert site.get("/moment?at=7.125", "POST").status == 200
+        origin = {"Origin": "http://example.com"}
+        assert site.get("/moment?at=8", "POST", **origin).status == 403
+        assert asked == [7.125]
+    with served() as site:
+        site.enter()
+        assert site.get("/moment?at=7", "POST").status == 404

@@ -67,6 +67,9 @@ class Moment:
         kubeconfig: which cluster.
     """
 
+    at = None
+    """Now; see `bayplan.cli.offline.Listing`."""
+
     def __init__(self, kubeconfig: Where) -> None:
         self._kubeconfig = kubeconfig
         self._lists: dict[Kind[Any], list[msgspec.Raw]] = {}

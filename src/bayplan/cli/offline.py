@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from html import escape
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import msgspec
 import typer
@@ -16,6 +16,7 @@ import yaml
 from rich.console import Console
 
 from bayplan.support import logs
+from bayplan.api.kinds import Kind
 from bayplan.app.assembly import Core
 from bayplan.app.sources import Sources
 from bayplan.cli import live, plugins
@@ -104,6 +105,17 @@ class WideOutput(StrEnum):
     YAML = "yaml"
 
 
+class Listing(Protocol):
+    """The objects of a cluster at one moment."""
+
+    @property
+    def at(self) -> float | None:
+        """When, in seconds since the epoch; None for now."""
+
+    def objects(self, kinds: Iterable[Kind[Any]]) -> Iterator[tuple[Kind[Any], msgspec.Raw]]:
+        """All objects of these kinds, each time the same ones."""
+
+
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
 WideOutputOption = Annotated[WideOutput, typer.Option("--output", "-o", help="How to print it.")]
 
@@ -121,7 +133,7 @@ def load(
     *,
     adopts_running: bool = False,
     beside_cluster: bool = False,
-    moment: live.Moment | None = None,
+    moment: Listing | None = None,
 ) -> tuple[LoadedCluster, Core]:
     """The cluster in the files, or the running cluster where there are none, loaded into a core.
 
@@ -140,7 +152,8 @@ def load(
         kinds = registry.kinds(effective)
         if any(isinstance(a, LoadArgs) for p in effective.profiles for a in p.plugin_args.values()):
             kinds = (*kinds, NODE_METRICS)
-        read = (moment or live.Moment(kubeconfig)).objects
+        listing = moment or live.Moment(kubeconfig)
+        read = listing.objects
         if paths:
             listed = read(kinds) if beside_cluster else ()
             cluster = load_cluster(
@@ -156,7 +169,7 @@ def load(
             )
         else:
             cluster = listed_cluster(read(kinds), profile, as_pending, kinds, losing, adding)
-        return cluster, offline_core(cluster, effective, registry)
+        return cluster, offline_core(cluster, effective, registry, listing.at)
     except ConfigError as error:
         plugins.unusable(ConfigError(error.errors, str(config or "")))
 

@@ -1,6 +1,7 @@
 """``bayplan view``: the cluster as a page, as text or as columns.
 
-The picture comes from files, or from the API server with the user's credentials, and follows it.
+The picture comes from files, from a recording, or from the API server with the user's credentials,
+and follows it.
 ``why`` on click is the running scheduler's own answer, where that is found or ``--server`` says
 where it is; else it is judged here, by ``--config``.
 """
@@ -13,15 +14,17 @@ from enum import StrEnum
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
 import typer
 
+from bayplan.app.assembly import Core
 from bayplan.app.follow import Follower
 from bayplan.app.sources import Sources
 from bayplan.cli import asking, live, offline, plugins
+from bayplan.cli.recorded import Recorded
 from bayplan.cli.supposing import Load, Loaded, Supposed
 from bayplan.cli.view_text import print_bays
 from bayplan.client.errors import ApiError, Forbidden
@@ -29,6 +32,8 @@ from bayplan.client.http import Http
 from bayplan.client.kubeconfig import Kubeconfig, KubeconfigError
 from bayplan.config import ConfigError
 from bayplan.profiles import OneForAll
+from bayplan.recordings.file import RecordingError
+from bayplan.simulation import LoadedCluster
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
 from bayplan.simulation.cluster import STDIN
 from bayplan.simulation.name_order import NameOrder
@@ -40,7 +45,7 @@ from bayplan.view.board import (
     RefusedError,
     SaysWhy,
 )
-from bayplan.view.columns import LEVELS
+from bayplan.view.columns import LEVELS, History
 from bayplan.view.session import Session, is_loopback
 
 T = TypeVar("T")
@@ -61,6 +66,14 @@ class Output(StrEnum):
 @app.command()
 def view(
     file: offline.FileOrClusterOption = None,
+    recording: Annotated[
+        list[Path] | None,
+        typer.Option("--recording", "-r", help="A recording, or its parts in their order."),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="The moment of the recording; without it the end."),
+    ] = None,
     server: asking.ServerOption = None,
     lease: asking.LeaseOption = asking.LEASE,
     authority: asking.AuthorityOption = None,
@@ -92,67 +105,119 @@ def view(
 
     The address that is printed is good for one browser, once.
     """
-    if output is None:
-        try:
-            from bayplan.view import server as serving  # noqa: PLC0415 - an extra
-        except ModuleNotFoundError as error:
-            if error.name not in ("starlette", "uvicorn"):
-                raise
-            plugins.unusable(NOT_INSTALLED)
-        if not is_loopback(address):
-            plugins.unusable(f"--address {address} is no loopback address: others could look")
-    judged_here = server is None and any((file, config, output))
+    if output is None and not is_loopback(address):
+        plugins.unusable(f"--address {address} is no loopback address: others could look")
+    if sum(map(bool, (file, recording, server))) > 1 or (at and not recording):
+        plugins.unusable("one of -f, --recording and --server; --at is a moment of --recording")
+    serve = None if output else _serving(address, port)
     where = Kubeconfig(kubeconfig, context)
+    judged_here = server is None and any((file, recording, config, output))
     parts = server, lease, authority, where
     scheduler = None if judged_here else _scheduler(*parts, insecure=insecure)
-    board: Followed
+    load = partial(
+        offline.load,
+        file,
+        plugin_dirs=plugin_dir,
+        namespace=namespace,
+        feature_gates=feature_gates,
+        kubeconfig=where,
+    )
     with offline.reporting():
-        load = partial(
-            offline.load,
-            file,
-            plugin_dirs=plugin_dir,
-            namespace=namespace,
-            feature_gates=feature_gates,
-            kubeconfig=where,
-        )
-        if file or output is not None:
-            cluster, core = load(config)
-            offline.print_notes(cluster)
-            board = Board(core, _alone(), level, still=True)
-            if output is not None:
-                _print(board.document(), output)
-                return
-            source = ", ".join(map(str, file or ()))
+        if recording:
+            source = _of_recording(recording, at, partial(load, config), level)
+        elif file or output is not None:
+            board = _still(*load(config), level)
+            source = _Source(board, ", ".join(map(str, file or ())), lambda: live.Moment(where))
         else:
-            sources = Sources(
-                config, tuple(plugin_dir or ()), feature_gates=tuple(feature_gates or ())
-            )
-            board, source = _followed(sources, where, level, scheduler, namespace)
+            gates = tuple(feature_gates or ())
+            sources = Sources(config, tuple(plugin_dir or ()), feature_gates=gates)
+            followed = _followed(sources, where, level, scheduler, namespace)
+            source = _Source(*followed, lambda: live.Moment(where))
+    if serve is None:
+        _print(source, output)
+        return
     supposes = None
-    if isinstance(board, Board) and STDIN not in (file or ()):
+    if isinstance(source.board, Board) and STDIN not in (file or ()):
         by = "" if file or config else NOT_THE_SCHEDULERS
-        begin = _begin(load, config, config_b, where)
+        begin = _begin(load, config, config_b, source.moment)
         supposes = Supposed(begin, has_other=config_b is not None, judged_by=by)
-    plan = None
-    if scheduler is not None:
-        why: SaysWhy = scheduler.why
-        plan = partial(scheduler.plan, "" if isinstance(board, Board) else namespace)
-        source += "; the scheduler says why"
-    else:
-        assert isinstance(board, Board)
-        why = board.why
+    serve(source, scheduler, namespace, supposes)
+
+
+class _Source(NamedTuple):
+    """Where the picture comes from.
+
+    Attributes:
+        text: that in words.
+        moment: what the cluster is now, or at the moment that is shown.
+        turn: see `bayplan.view.server.application`.
+    """
+
+    board: Followed
+    text: str
+    moment: Callable[[], offline.Listing]
+    turn: Callable[[float], None] | None = None
+
+
+def _serving(address: str, port: int) -> Callable[..., None]:
+    """A function that serves the page until SIGINT or SIGTERM."""
     try:
-        listening = serving.bound(address, port)
-    except OSError as error:
-        plugins.unusable(f"{address}:{port}: {error.strerror or error}")
-    board.packed()  # the first browser need not wait for the columns
-    session = Session(address, listening.getsockname()[1])
-    typer.echo(f"{session.url}\nThe address lets one browser in, once. Ctrl-C ends it.")
-    page = serving.application(board, session, why, source, supposes, plan)
-    serving.run(page, listening)
+        from bayplan.view import server as serving  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn"):
+            raise
+        plugins.unusable(NOT_INSTALLED)
+
+    def serve(
+        source: _Source, scheduler: _Scheduler | None, namespace: str, supposes: Supposed | None
+    ) -> None:
+        board, text, _, turn = source
+        plan = None
+        if scheduler is not None:
+            why: SaysWhy = scheduler.why
+            plan = partial(scheduler.plan, "" if isinstance(board, Board) else namespace)
+            text += "; the scheduler says why"
+        else:
+            assert isinstance(board, Board)
+            why = board.why
+        try:
+            listening = serving.bound(address, port)
+        except OSError as error:
+            plugins.unusable(f"{address}:{port}: {error.strerror or error}")
+        board.packed()  # the first browser need not wait for the columns
+        session = Session(address, listening.getsockname()[1])
+        typer.echo(f"{session.url}\nThe address lets one browser in, once. Ctrl-C ends it.")
+        page = serving.application(board, session, why, text, supposes, plan, turn)
+        serving.run(page, listening)
+
+    return serve
 
 
-def _print(bays: dict[str, Any], output: Output) -> None:
+def _still(
+    cluster: LoadedCluster, core: Core, level: list[str], history: History | None = None
+) -> Board:
+    offline.print_notes(cluster)
+    return Board(core, _alone(), level, still=True, history=history)
+
+
+def _of_recording(
+    paths: list[Path], at: str | None, load: Callable[..., Loaded], level: list[str]
+) -> _Source:
+    try:
+        recorded = Recorded(paths, at)
+    except RecordingError as error:
+        plugins.unusable(error)
+    cluster, core = load(moment=recorded.moment)
+    board = _still(cluster, core, level, recorded.history)
+    recorded.print_notes()
+    board.show(core, recorded.moment.at)
+    turn = recorded.turning(board, lambda: load(moment=recorded.moment))
+    return _Source(board, ", ".join(map(str, paths)), lambda: recorded.moment, turn)
+
+
+def _print(source: _Source, output: Output | None) -> None:
+    assert isinstance(source.board, Board)
+    bays = source.board.document()
     if output is Output.TEXT:
         print_bays(offline.console(), bays)
     else:
@@ -160,13 +225,16 @@ def _print(bays: dict[str, Any], output: Output) -> None:
 
 
 def _begin(
-    load: Callable[..., Loaded], a: Path | None, b: Path | None, kubeconfig: Kubeconfig
+    load: Callable[..., Loaded],
+    a: Path | None,
+    b: Path | None,
+    moment: Callable[[], offline.Listing],
 ) -> Callable[[], Load]:
     """Reads the cluster of one moment, by configuration A or B; see `Supposed`."""
 
     def begin() -> Load:
-        moment = live.Moment(kubeconfig)
-        return lambda *, other=False, **change: load(b if other else a, moment=moment, **change)
+        listing = moment()
+        return lambda *, other=False, **change: load(b if other else a, moment=listing, **change)
 
     return begin
 

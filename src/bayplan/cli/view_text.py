@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bayplan.api import quantity
+from bayplan.cli.recorded import shown
 
 _BAR = 10
 _OTHERS = 8
@@ -22,7 +23,9 @@ def print_bays(console: Console, bays: Document) -> None:
     there = [row for row, name in enumerate(nodes.get("name", ())) if name]
     on_nodes = sum(node >= 0 for node in pods.get("node", ()))
     waiting = [row for row, name in enumerate(pending.get("name", ())) if name]
-    console.print(f"{len(there)} nodes, {on_nodes} Pods on them, {len(waiting)} wait", style="bold")
+    when = f"; {shown(bays['at'])}" if "at" in bays else ""
+    counts = f"{len(there)} nodes, {on_nodes} Pods on them, {len(waiting)} wait{when}"
+    console.print(counts, style="bold")
     for table in (_nodes(bays, there), _pending(bays, waiting), _queues(bays["queues"])):
         if table.row_count:
             console.print()

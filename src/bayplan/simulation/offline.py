@@ -23,11 +23,17 @@ from bayplan.simulation.file_kinds import NODE_METRICS
 from bayplan.simulation.name_order import NameOrder
 
 
-def offline_core(cluster: LoadedCluster, config: EffectiveConfig, registry: Registry) -> Core:
+def offline_core(
+    cluster: LoadedCluster,
+    config: EffectiveConfig,
+    registry: Registry,
+    at: float | None = None,
+) -> Core:
     """A core whose cache and queue hold ``cluster``.
 
-    Time stands still in it. All nodes are looked at, whatever percentageOfNodesToScore says, and
-    extenders are not asked: there may be none where the file is judged.
+    Time stands still in it, at ``at`` seconds since the epoch, or now. All nodes are looked at,
+    whatever percentageOfNodesToScore says, and extenders are not asked: there may be none where the
+    file is judged.
 
     Raises:
         ConfigError: see `bayplan.app.assembly.Core`.
@@ -36,7 +42,7 @@ def offline_core(cluster: LoadedCluster, config: EffectiveConfig, registry: Regi
         cluster.notes.add("the extenders of the configuration are not asked")
     all_nodes = [replace(profile, percentage_of_nodes_to_score=100) for profile in config.profiles]
     config = replace(config, profiles=tuple(all_nodes))
-    now = time.time()
+    now = time.time() if at is None else at
     ports = Ports(
         events=NoEvents(),
         tie_break=NameOrder(),

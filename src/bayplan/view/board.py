@@ -27,7 +27,7 @@ from bayplan.explain.why import Why
 from bayplan.groups.placers import Placers
 from bayplan.profiles import OneForAll, Profiles
 from bayplan.report.records import Records
-from bayplan.view.columns import LEVELS, Bays, Taken, take
+from bayplan.view.columns import LEVELS, Bays, History, Taken, take
 from bayplan.world import World
 
 T = TypeVar("T")
@@ -148,6 +148,7 @@ class Board:
         trouble: see `Followed`.
         still: whether nothing ever changes: then one look is enough, and of `JUDGED` Pods of which
             nothing was said it is said what stands against them.
+        history: of the recording of which ``core`` is the first moment to `show`; None for none.
     """
 
     def __init__(
@@ -159,11 +160,12 @@ class Board:
         *,
         trouble: Callable[[], str] = str,
         still: bool = False,
+        history: History | None = None,
     ) -> None:
         self._core, self._ask, self._clock = core, ask, clock
         self.trouble, self._still = trouble, still
         self._lock = threading.Lock()
-        self._bays = Bays(levels)
+        self._bays = Bays(levels, history=history)
         self._looked = float("-inf")
         self._generation = 0
         self._oldest = 0
@@ -179,6 +181,12 @@ class Board:
                 self._update(self._ask(self._take))
                 self._looked = math.inf if self._still else now
             return self._generation
+
+    def show(self, core: Owned, at: float) -> None:
+        """Show another moment of the recording: ``core``, at seconds since the epoch."""
+        with self._lock:
+            self._core, self._looked = core, math.inf
+            self._update(self._ask(self._take)._replace(at=at))
 
     def _take(self) -> Taken:
         core = self._core

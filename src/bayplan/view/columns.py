@@ -60,6 +60,20 @@ _PARTS = re.compile(r"(\d+)")
 Delta = dict[str, Any]
 
 
+class History(NamedTuple):
+    """What happened in a recording, any moment of which can be shown.
+
+    Attributes:
+        since: seconds since the epoch: before it nothing is known.
+        until: likewise, the end.
+        moments: the time line of all of it, as of docs/view.md.
+    """
+
+    since: int
+    until: int
+    moments: list[list[int]]
+
+
 class Taken(NamedTuple):
     """What is drawn of a world, at one moment.
 
@@ -94,7 +108,7 @@ class Taken(NamedTuple):
     groups: Mapping[int, str]
     reports: Sequence[dict[str, Any]]
     messages: Mapping[str, str]
-    at: int
+    at: float
 
 
 def take(world: World, profiles: Profiles, only: str = "") -> Taken:
@@ -147,7 +161,7 @@ def take(world: World, profiles: Profiles, only: str = "") -> Taken:
         {shape: key for shape, pod in shapes.items() if (key := key_of(pod.shape))},
         [one for one in _reports(world) if not only or one["queue"] in queues.values()],
         {pod.uid: hidden(said(pod)) if only else said(pod) for pod in pending},
-        int(time.time()),
+        time.time(),
     )
 
 
@@ -212,6 +226,7 @@ class Table:
             if column is None:
                 self._empty[name] = empty = "" if isinstance(value, str) else NONE
                 column = self.columns[name] = [empty] * self._size
+                self._written[name] = set()
             if column[row] != value:
                 column[row] = value
                 self._written.setdefault(name, set()).add(row)
@@ -239,9 +254,18 @@ class Bays:
     Args:
         levels: node labels that divide the cluster, the widest first.
         named: whether nodes are named.
+        history: of the recording that is looked at; None for what is followed.
     """
 
-    def __init__(self, levels: Sequence[str] = LEVELS, *, named: bool = True) -> None:
+    def __init__(
+        self,
+        levels: Sequence[str] = LEVELS,
+        *,
+        named: bool = True,
+        history: History | None = None,
+    ) -> None:
+        self._history = history
+        self._at = 0.0
         self._levels = tuple(levels) if named else ()
         self._named = named
         self._nodes, self._pending = Table("name", ""), Table("name", "")
@@ -275,7 +299,7 @@ class Bays:
 
     def renewed(self) -> Bays:
         """Empty columns of the same form, whose time line goes on."""
-        bays = Bays(self._levels, named=self._named)
+        bays = Bays(self._levels, named=self._named, history=self._history)
         bays._moments = self._moments
         return bays
 
@@ -293,7 +317,10 @@ class Bays:
         delta["texts"] = list(self._texts)[texts:]
         delta["requests"] = self._amounts[requests:]
         self._told = len(self._texts), len(self._amounts)
-        if moment := self._moment(taken.at):
+        if self._history is not None:
+            if taken.at != self._at:
+                self._at = delta["at"] = taken.at
+        elif moment := self._moment(int(taken.at)):
             delta["timeline"] = moment
         if taken.reports != self._queues:
             self._queues = delta["queues"] = list(taken.reports)
@@ -311,6 +338,14 @@ class Bays:
 
     def document(self) -> dict[str, Any]:
         """All columns."""
+        document = self._columns()
+        if self._history is not None:
+            since, until, moments = self._history
+            recorded = {"since": since, "until": until}
+            document |= {"timeline": moments, "recorded": recorded, "at": self._at}
+        return document
+
+    def _columns(self) -> dict[str, Any]:
         return {
             "apiVersion": API_VERSION,
             "kind": "Bays",

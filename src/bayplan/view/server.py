@@ -12,12 +12,14 @@
 | ``/plan`` | what would become of all that waits: of the scheduler, else as ``/suppose`` |
 | ``/suppose?label=&value=&number=&like=&other=`` | what would be without the nodes that have this
 value of a label, with more nodes like one, by configuration B |
+| ``POST /moment?at=`` | another moment of the recording is shown, in seconds since the epoch |
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 import threading
 import zlib
@@ -52,6 +54,7 @@ LONGEST_BODY = 1024
 """Bytes of a POST: a token."""
 PAGES_OPEN = 100
 """Connections at once; more are told to come later (503)."""
+_TIME = re.compile(r"\d{1,12}(\.\d{1,6})?")
 _GZIP = 31
 """For zlib: a gzip header, and the largest window."""
 KEEP_ALIVE_SECONDS = 15.0
@@ -65,6 +68,7 @@ def application(
     source: str,
     supposes: Supposes | None = None,
     plan: Callable[[], Answer] | None = None,
+    turn: Callable[[float], None] | None = None,
 ) -> ASGIApp:
     """The page.
 
@@ -76,8 +80,10 @@ def application(
         supposes: who says what would be in another cluster; None where nobody does.
         plan: says what would become of all that waits, as ``/plan`` of the scheduler's port; None
             where only ``supposes`` can.
+        turn: shows another moment of a recording, may raise `RefusedError`; None where there is
+            one moment.
     """
-    answers = _Answers(board, session, why, source, supposes, plan)
+    answers = _Answers(board, session, why, source, supposes, plan, turn)
     static_files = files()
 
     def static(request: Request) -> Response:
@@ -98,6 +104,7 @@ def application(
             Route("/node", answers.node),
             Route("/plan", answers.plan),
             Route("/suppose", answers.suppose),
+            Route("/moment", answers.moment, methods=["POST"]),
         ]
     )
     return _Guard(app, session)
@@ -144,9 +151,11 @@ class _Answers:
         source: str,
         supposes: Supposes | None,
         plan: Callable[[], Answer] | None,
+        turn: Callable[[float], None] | None,
     ) -> None:
         self._board, self._session, self._why, self._source = board, session, why, source
         self._supposes, self._supposing, self._plan = supposes, threading.Lock(), plan
+        self._turn = turn
 
     async def session(self, request: Request) -> Response:
         body = b""
@@ -234,6 +243,19 @@ class _Answers:
             query.get("other", "") == "yes",
         )
         return await _asked(lambda: self._supposed(what), "")
+
+    async def moment(self, request: Request) -> Response:
+        at = request.query_params.get("at", "")
+        if not _TIME.fullmatch(at):
+            raise HTTPException(400, "at must be seconds since the epoch")
+
+        def turned() -> Answer:
+            if self._turn is None:
+                raise RefusedError(404, "this source has one moment")
+            self._turn(float(at))
+            return {}
+
+        return await _asked(turned, "")
 
     def _supposed(self, what: Supposition) -> Answer:
         if self._supposes is None:

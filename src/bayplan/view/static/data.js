@@ -26,12 +26,18 @@ export class Bays {
     this.texts.push(...(delta.texts ?? []));
     this.requests.push(...(delta.requests ?? []));
     if (delta.queues) this.queues = delta.queues;
+    if (delta.at !== undefined) this.at = delta.at;
     if (delta.timeline) this.timeline = [...this.timeline, delta.timeline].slice(-MOMENTS);
     this.podsMoved ||= Boolean(delta.pods);
     this.pendingChanged ||= Boolean(delta.pending);
     this.queuesChanged ||= Boolean(delta.queues);
     this.nodesCame ||= Boolean(delta.nodes?.name) || this.levels.some((l) => delta.nodes?.[`domain/${l}`]);
     return true;
+  }
+
+  // Seconds since the epoch: now, or the moment of a recording that is shown.
+  get now() {
+    return this.at ?? Date.now() / 1000;
   }
 
   // Resources that nodes offer, those of every node first.
@@ -155,11 +161,14 @@ export function percent(share) {
   return share === null ? "-" : `${Math.round(share * 100)}%`;
 }
 
-export function age(created) {
+export function age(created, now) {
   if (created < 0) return "";
-  const minutes = Math.max(0, Math.floor((Date.now() / 1000 - created) / 60));
+  const minutes = Math.max(0, Math.floor((now - created) / 60));
   if (minutes < 60) return `${minutes}m`;
   return minutes < 2880 ? `${Math.floor(minutes / 60)}h` : `${Math.floor(minutes / 1440)}d`;
 }
+
+// A time as bayplan view --at takes it.
+export const time = (seconds) => new Date(seconds * 1000).toISOString().replace(/\.\d+/, "");
 
 export const byPeople = new Intl.Collator("en", { numeric: true }).compare;

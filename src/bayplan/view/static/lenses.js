@@ -38,7 +38,7 @@ export function lenses(bays, verdict) {
   if (bays.pods.group?.some((text) => text > 0)) add("group", "group", ofPods("group", (pod) => bays.podText("group", pod)));
   add("owner", "owner", ofPods("owner", (pod) => bays.podText("owner", pod)));
   if (bays.nodes.created) {
-    add("age", "age", () => range("age", bays, (row) => known(bays.nodes.created[row]), dominant, age));
+    add("age", "age", () => range("age", bays, (row) => known(bays.nodes.created[row]), dominant, (created) => age(created, bays.now)));
     const cordoned = (row) => (bays.nodes.unschedulable[row] === 1 ? "cordoned" : "");
     const taints = (row) => [cordoned(row), bays.text("taints", row)].filter(Boolean).join(", ") || "none";
     add("taints", "taints", () => category("taints", bays, taints, dominant));

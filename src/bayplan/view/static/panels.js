@@ -2,7 +2,7 @@
 // for everybody: a screen reader gets what the picture shows.
 
 import { age, byPeople, percent, shown } from "./data.js";
-import { minutes } from "./timeline.js";
+import { parts } from "./timeline.js";
 
 const MOST_LISTED = 200;
 const MOST_ROWS = 500;
@@ -41,7 +41,7 @@ export function pending(bays, list, more, filter, ask) {
     ...rows.slice(0, MOST_LISTED).map((row) => {
       const name = bays.pending.name[row];
       const priority = bays.pending.priority[row];
-      const facts = [pendingText(bays, "group", row), pendingText(bays, "queue", row) && `queue ${pendingText(bays, "queue", row)}`, priority ? `priority ${priority}` : "", age(bays.pending.created[row])];
+      const facts = [pendingText(bays, "group", row), pendingText(bays, "queue", row) && `queue ${pendingText(bays, "queue", row)}`, priority ? `priority ${priority}` : "", age(bays.pending.created[row], bays.now)];
       return element(
         "li",
         {},
@@ -122,7 +122,7 @@ export function nodes(bays, lens, into) {
     rows.map((row) => [bays.nodes.name[row], bays.domains(row).filter(Boolean).join(" / "), lens.says(row), ...resources.map((name) => percent(bays.share(row, name))), bays.text("taints", row)]),
   );
   const left = bays.counts.nodes - rows.length;
-  const late = minutes(bays);
+  const late = parts(bays);
   const times = late.length ? table(["time", "bound", "most that waited", "evicted"], late) : "";
   into.replaceChildren(times, made, left > 0 ? `and ${left} more: bayplan view -o text shows them all` : "");
 }

@@ -1,5 +1,7 @@
 // The time line: bindings, Pods that wait and evictions of the last minutes, as bars and as text.
 
+import { time } from "./data.js";
+
 const MINUTES = 10;
 const LANES = [
   { name: "bound", index: 1, property: "--used" },
@@ -23,10 +25,17 @@ function bars(moments, index, until, count, seconds) {
   return found;
 }
 
-export function timeline(bays, canvas, now = Date.now() / 1000) {
+// From when until when: all of a recording, else the last minutes.
+function span(bays) {
+  const { since, until } = bays.recorded ?? { since: bays.now - MINUTES * 60, until: bays.now };
+  return { since, until, seconds: until - since };
+}
+
+export function timeline(bays, canvas) {
   const moments = bays.timeline ?? [];
   canvas.hidden = !moments.length;
   if (!moments.length) return;
+  const { since, until, seconds } = span(bays);
   const style = getComputedStyle(canvas);
   const ratio = window.devicePixelRatio || 1;
   const width = canvas.parentElement.clientWidth;
@@ -36,7 +45,7 @@ export function timeline(bays, canvas, now = Date.now() / 1000) {
   context.font = "11px system-ui, sans-serif";
   const count = Math.max(10, Math.floor((width - WORDS) / 4));
   LANES.forEach(({ name, index, property }, lane) => {
-    const values = bars(moments, index, now, count, (MINUTES * 60) / count);
+    const values = bars(moments, index, until, count, seconds / count);
     const most = Math.max(1, ...values);
     const bottom = (lane + 1) * LANE - 1;
     context.fillStyle = style.getPropertyValue(property);
@@ -47,19 +56,25 @@ export function timeline(bays, canvas, now = Date.now() / 1000) {
     context.fillStyle = style.getPropertyValue("--ink");
     context.fillText(`${name} (${most})`, 0, bottom - 3, WORDS - 6);
   });
-  canvas.setAttribute("aria-label", said(moments, now));
+  if (bays.recorded) context.fillRect(WORDS + ((bays.at - since) / seconds) * count * 4 - 1, 0, 2, LANES.length * LANE);
+  canvas.setAttribute("aria-label", said(bays, moments));
 }
 
 // The same for a screen reader.
-function said(moments, now) {
-  const late = moments.filter(([at]) => at > now - MINUTES * 60);
+function said(bays, moments) {
+  const { since } = span(bays);
+  const late = moments.filter(([at]) => at > since);
   const sum = (index) => late.reduce((total, moment) => total + moment[index], 0);
-  return `Last ${MINUTES} minutes: ${sum(1)} Pods bound, ${sum(3)} evicted; ${moments.at(-1)?.[2] ?? 0} wait`;
+  const waits = bays.recorded ? bays.counts.waiting : moments.at(-1)[2];
+  const when = bays.recorded ? `The whole recording, ${time(since)} to ${time(bays.recorded.until)}` : `Last ${MINUTES} minutes`;
+  return `${when}: ${sum(1)} Pods bound, ${sum(3)} evicted; ${waits} wait`;
 }
 
-// By minute, for the table.
-export function minutes(bays, now = Date.now() / 1000) {
-  const by = (index) => bars(bays.timeline ?? [], index, now, MINUTES, 60);
+// By minute, or by tenth of a recording, for the table.
+export function parts(bays) {
+  const { since, until, seconds } = span(bays);
+  const by = (index) => bars(bays.timeline ?? [], index, until, MINUTES, seconds / MINUTES);
   const [bound, waiting, evicted] = [by(1), by(2), by(3)];
-  return bound.flatMap((one, i) => (one || waiting[i] || evicted[i] ? [[`${MINUTES - i} min ago`, String(one), String(waiting[i]), String(evicted[i])]] : []));
+  const name = (i) => (bays.recorded ? `until ${time(since + ((i + 1) * seconds) / MINUTES)}` : `${MINUTES - i} min ago`);
+  return bound.flatMap((one, i) => (one || waiting[i] || evicted[i] ? [[name(i), String(one), String(waiting[i]), String(evicted[i])]] : []));
 }

@@ -1,6 +1,6 @@
 // The page: reads the columns, follows their changes, and connects picture and panels.
 
-import { Bays } from "./data.js";
+import { Bays, time } from "./data.js";
 import { lenses } from "./lenses.js";
 import * as panels from "./panels.js";
 import { Picture } from "./picture.js";
@@ -10,7 +10,7 @@ import { timeline } from "./timeline.js";
 const AGAIN = 2000; // milliseconds until a stream that ended is asked for again
 const POLL = 10000; // milliseconds between two looks at columns without changes of their own
 const get = (id) => document.getElementById(id);
-const page = Object.fromEntries(["summary", "lens", "lose", "losing", "more", "number", "like", "other", "others", "plan", "supposing", "suppose", "what-if", "legend", "bays", "tip", "timeline", "here", "table", "answer", "pending", "rest", "filter", "queues", "problem", "help"].map((id) => [id, get(id)]));
+const page = Object.fromEntries(["summary", "lens", "lose", "losing", "more", "number", "like", "other", "others", "plan", "supposing", "suppose", "what-if", "legend", "bays", "tip", "timeline", "moments", "moment", "when", "here", "table", "answer", "pending", "rest", "filter", "queues", "problem", "help"].map((id) => [id, get(id)]));
 const state = { bays: null, source: "", verdict: null, lens: null, all: [], asked: "", supposed: null, stream: null, tabled: false };
 let picture;
 
@@ -103,11 +103,37 @@ function refresh() {
   state.all = lenses(bays, state.verdict);
   choose(state.lens?.id);
   timeline(bays, page.timeline);
+  page.moments.hidden = !bays.recorded;
+  if (bays.recorded && document.body.dataset.at !== String(bays.at)) moment();
   if (bays.pendingChanged) list();
   if (bays.queuesChanged) panels.queues(bays, page.queues);
   if (state.supposes !== "no" && (nodesCame || !page.lose.options.length)) panels.domains(bays, page.lose, page.losing);
   [bays.pendingChanged, bays.queuesChanged] = [false, false];
   document.body.dataset.generation = String(bays.generation);
+}
+
+// The slider as the moment of the recording is that is shown.
+function moment() {
+  const { recorded, at } = state.bays;
+  document.body.dataset.at = String(at);
+  page.moment.value = ((at - recorded.since) / (recorded.until - recorded.since)) * page.moment.max;
+  says(at);
+}
+
+function says(at) {
+  page.when.value = time(at);
+  page.moment.setAttribute("aria-valuetext", time(at));
+}
+
+const chosen = () => {
+  const { since, until } = state.bays.recorded;
+  return since + ((until - since) * page.moment.value) / page.moment.max;
+};
+
+async function turn() {
+  dismiss();
+  const answer = await fetch(`moment?at=${chosen().toFixed(3)}`, { method: "POST" }).catch(() => null);
+  if (!answer?.ok) panels.problem(answer ? await source.said(answer) : "The page's server does not answer.", page.answer, close);
 }
 
 function list() {
@@ -237,6 +263,12 @@ async function inspect(row) {
 }
 
 function close() {
+  dismiss();
+  page.bays.focus();
+}
+
+// No answer any more, beside the picture or in it.
+function dismiss() {
   page.answer.hidden = true;
   state.supposed = null;
   unsuppose();
@@ -245,7 +277,6 @@ function close() {
     state.all = lenses(state.bays, null);
     choose(state.lens.id);
   }
-  page.bays.focus();
 }
 
 // Pointer and keyboard
@@ -293,6 +324,8 @@ function listen() {
   page.more.addEventListener("input", () => (page.number.value = page.more.value));
   page.number.addEventListener("input", () => (page.more.value = page.number.value));
   page.filter.addEventListener("input", list);
+  page.moment.addEventListener("input", () => says(chosen()));
+  page.moment.addEventListener("change", turn);
   get("as-table").addEventListener("click", toggleTable);
   get("help-button").addEventListener("click", () => page.help.showModal());
   page.answer.addEventListener("click", (event) => {
