@@ -427,6 +427,11 @@ class World:
             )
         )
 
+    def lacks(self, tenant: str, of: Divided) -> set[str]:
+        """The contended resources of which it uses something without a share."""
+        used, contended = self.used(tenant), of.contended[self.tenants[tenant].parent]
+        return {r for r in contended if used[r] and not of.exact[tenant][r]}
+
     def saturation(
         self, tenant: str, of: Divided, but: Collection[str] = (), plus: Asked | None = None
     ) -> Fraction:
@@ -629,9 +634,12 @@ class World:
                 continue
             after = self.saturation(mine, of, victims, pod)
             before = self.saturation(branch, of)
-            if after >= min(before, INFINITE):
-                return False
-            if before < INFINITE and after > self.saturation(branch, of, victims):
+            if before < INFINITE:
+                is_entitled = after < before and after <= self.saturation(branch, of, victims)
+            else:
+                lacking = self.lacks(branch, of)
+                is_entitled = after < INFINITE and any(victim.requests.get(r, 0) for r in lacking)
+            if not is_entitled:
                 return False
         return True
 

@@ -178,6 +178,30 @@ def test_nobody_is_placed_and_then_evicted_by_pods_that_were_waiting_already(
     assert not played.in_vain
 
 
+_WITHOUT_A_SHARE = [
+    Asked("", "a", {GPU: 2, CPU: 1}, 5, frozenset({"n0"})),
+    Asked("", "b", {CPU: 3, GPU: 1}, 5),
+    Asked("", "b", {GPU: 2}),
+    Asked("", "a", {GPU: 1, CPU: 1}),
+    Asked("", "b", {CPU: 2}, 0, frozenset({"n0"})),
+    Asked("", "a", {GPU: 3}, 5),
+    Asked("", "b", {GPU: 4}, 5, frozenset({"n0"})),
+]
+
+
+@length(40)
+@given(st.permutations(_WITHOUT_A_SHARE), st.sampled_from([1, 2, 12]))
+def test_it_ends_where_a_queue_has_no_share_of_one_of_two_resources(
+    pods: list[Asked], at_once: int
+) -> None:
+    tree = [Tenant("a", "right"), Tenant("b", weight=0), Tenant("right", weight=2)]
+    played = Played({"n0": {CPU: 3, GPU: 4}, "n1": {CPU: 6, GPU: 0}}, tree)
+    for number in range(0, len(pods), at_once):
+        for pod in pods[number : number + at_once]:
+            played.come(counted(pod))
+        played.settle()
+
+
 @st.composite
 def queues_of_unlike_pods(draw: st.DrawFn) -> tuple[list[Tenant], list[Asked]]:
     """A few Pods of each queue of a tree, of any sizes, in any order."""

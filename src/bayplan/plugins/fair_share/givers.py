@@ -11,7 +11,9 @@ By which rule a queue gives is a matter of the rival and the branch:
 - SHARE: the rival with the preemptor is no more saturated than the branch is without its victims,
   and less than it is with them. Saturation is the largest ``used / share`` of the resources of
   which the siblings need more than there is. So the branch is bounded by its *floor*: of the
-  resource of which it has most, it keeps its share times the saturation of the rival.
+  resource of which it has most, it keeps its share times the saturation of the rival. A branch that
+  *lacks* a share of something that it uses is infinitely saturated, and keeps none of that; other
+  Pods than those that use some do not yield, as it would take room back for them by their share.
 
 An example: queues A and B have the share 10, C the share 20, and A uses 14, C 20, B 7. B takes 1,
 so its saturation will be 0.8. A may give 6 and C 4.
@@ -46,6 +48,7 @@ class Giver(NamedTuple):
         path: the rows from the leaf to the branch.
         column: the resource that bounds the branch, by SHARE.
         floor: what the branch keeps of that.
+        lacks: of which resources the branch uses something without a share, by SHARE.
     """
 
     leaf: int
@@ -55,6 +58,7 @@ class Giver(NamedTuple):
     path: tuple[int, ...]
     column: int
     floor: int
+    lacks: tuple[int, ...]
 
     def room(self, used: Sequence[Sequence[int]]) -> int:
         """What may go before the floor is reached, by SHARE; ``used`` is (q, r)."""
@@ -83,6 +87,7 @@ def find_givers(
     after = shares.saturation(used[taking] + needed, taking)
     branch, rival = _parting(structure, row)
     ratios = shares.ratios(used)
+    lacks = np.isinf(ratios)
     column = ratios.argmax(axis=1)
     over = ratios.max(axis=1)[branch]
     by_guarantee = claims[rival]
@@ -102,7 +107,8 @@ def find_givers(
             links = structure.links[leaf]
             path = links[: links.index(top) + 1]
             least = float(over[leaf]), top, path, int(bound[leaf]), int(floors[leaf])
-            givers.append(Giver(leaf, rule, *least))
+            without = () if rule == GUARANTEED else tuple(np.flatnonzero(lacks[top]).tolist())
+            givers.append(Giver(leaf, rule, *least, without))
         elif over[leaf] > 1:
             undone.append(leaf)
     return givers, undone

@@ -198,7 +198,9 @@ class Precedence:
         after, before = self._saturation(taker, more), self._saturation(giver, given)
         if after >= before * (1 - _ROUNDED):
             return False
-        return before == inf or after <= self._saturation(giver) * (1 + _ROUNDED)
+        if before == inf:
+            return any(given[column] and not share for column, share in self._lacking[giver])
+        return after <= self._saturation(giver) * (1 + _ROUNDED)
 
     def _saturation(self, row: int, more: Amounts | None = None) -> float:
         """The largest used / share of what siblings lack, with ``more``."""

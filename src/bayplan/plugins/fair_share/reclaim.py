@@ -5,7 +5,8 @@ where they part: as children of their lowest common ancestor. Who may yield, in 
 
 1. *Claim*: if the preemptor is covered by what is guaranteed to its queue, Pods of other queues.
 2. *Share*: else, Pods of queues that stay at least as saturated as the preemptor's queue becomes,
-   and were more saturated before (`bayplan.plugins.fair_share.givers`).
+   and were more saturated before; of a queue that uses something without a share, those Pods that
+   do (`bayplan.plugins.fair_share.givers`).
 3. *Priority*: Pods of the preemptor's own queue with a lower priority; one that is covered only if
    the preemptor will be.
 
@@ -402,6 +403,11 @@ class ReclaimRule:
         for giver in givers:
             all_of_leaf = of_leaf(giver.leaf)
             mine = all_of_leaf[may_go[all_of_leaf]]
+            sentence = _KEEPS[GUARANTEED] if len(mine) else kept
+            if giver.lacks and len(mine):
+                uses = requests[staying[mine]][:, giver.lacks] > 0
+                mine = mine[uses.any(axis=1)]
+                sentence = sentence if len(mine) else _KEEPS[SHARE]
             covered = guarantees.protected(giver.path)[mine]
             pods_open, pods_covered = staying[mine[~covered]], staying[mine[covered]]
             surplus[giver.leaf] = requests[pods_open].sum(axis=0)
@@ -409,10 +415,7 @@ class ReclaimRule:
             if len(pods_open):
                 spare[self._old_enough(giver, pods_covered, running)] = True
             elif len(all_of_leaf):
-                name, sentence = (
-                    structure.name(giver.leaf),
-                    _KEEPS[GUARANTEED] if len(mine) else kept,
-                )
+                name = structure.name(giver.leaf)
                 self.refusals.setdefault(name, sentence.format(name))
         if candidates:
             ordered = order.sorted(np.concatenate([*candidates.values()]))
