@@ -30,6 +30,11 @@ from bayplan.testing import Json, PodBuilder, labels_are, make_node, make_pod
 NOBODY = "pod group preemption: No preemption victims found for incoming preemptor"
 
 
+def group_conditions(cluster: Cluster) -> list[tuple[str, str, str, str]]:
+    """PodGroup, status, reason and message of what was written on PodGroups."""
+    return [(name, c.status, c.reason, c.message) for name, c in cluster.recorder.group_conditions]
+
+
 def run_once(cluster: Cluster) -> None:
     """One attempt, if anybody may be tried now."""
     queued = cluster.queue.pop()
@@ -101,6 +106,32 @@ def test_a_replacement_waits_with_its_group_and_counts_those_with_nodes() -> Non
     cluster.wait(11)
     cluster.run()
     assert cluster.counted_on(new) == "n0"
+
+
+def test_a_gang_that_gathers_says_so_on_the_group_and_its_pods() -> None:
+    """And again when it has lost a Pod after an attempt."""
+    cluster = workload_cluster()
+    cluster.add(gang("g", 3), *nodes(1, cpu="1"), *gang_members("g", 2))
+    cluster.wait(6)
+    text = "WaitingForMembers: waiting for minCount pods from a gang to appear in scheduling queue"
+    waits = "WaitingForMembers", text
+    assert cluster.notes == [waits]
+    (condition,) = group_conditions(cluster)
+    assert condition == ("g", "False", *waits)
+    said = [(name, c.reason, c.message) for name, c in cluster.recorder.conditions]
+    assert said == [(f"g-{n}", waits[0], "waits with its group default/g") for n in range(2)]
+    (third,) = gang_members("g", 1, first=2)
+    cluster.add(third)
+    cluster.run()
+    assert group_conditions(cluster)[-1][2] == "Unschedulable"
+    cluster.remove(third)
+    cluster.wait(6)
+    assert group_conditions(cluster)[-1] == condition
+    assert {name: c.reason for name, c in cluster.recorder.conditions} == {
+        "g-0": "WaitingForMembers",
+        "g-1": "WaitingForMembers",
+        "g-2": "Unschedulable",
+    }
 
 
 def test_a_gate_of_one_pod_holds_the_whole_group() -> None:

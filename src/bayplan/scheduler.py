@@ -59,6 +59,7 @@ from bayplan.report.kubernetes_groups import KubernetesGroupReport
 from bayplan.report.label_groups import LabelGroupReport
 from bayplan.report.objects import ObjectReport
 from bayplan.report.pods import Report
+from bayplan.report.waits import WaitReport
 from bayplan.telemetry.instrument import Instrument
 from bayplan.telemetry.pulse import Pulse
 from bayplan.world import World
@@ -98,6 +99,7 @@ class Scheduler:
         label_report: LabelGroupReport,
         kubernetes_report: KubernetesGroupReport,
         object_report: ObjectReport,
+        wait_report: WaitReport,
         effects: Effects,
         instrument: Instrument,
         clock: Callable[[], float] = time.monotonic,
@@ -108,7 +110,7 @@ class Scheduler:
         self._placers = placers
         self._binder = binder
         self._report = report
-        self._object_report = object_report
+        self._object_report, self._wait_report = object_report, wait_report
         self._effects = effects
         self._groups = GroupCycle(
             world.cache,
@@ -236,6 +238,7 @@ class Scheduler:
         if self.active and self._clock() >= self._next_chores:
             self._next_chores = self._clock() + CHORE_SECONDS
             self._object_report.check(self.profiles.values())
+            self._wait_report.check()
             for framework in self.profiles.values():
                 for chore in framework.services.chores:
                     self._effects.carry_out(framework, chore())

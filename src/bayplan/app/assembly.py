@@ -53,6 +53,7 @@ from bayplan.report.label_groups import LabelGroupReport
 from bayplan.report.objects import ObjectReport
 from bayplan.report.pods import Report, StatusWriter
 from bayplan.report.records import Records
+from bayplan.report.waits import WaitReport
 from bayplan.scheduler import Scheduler
 from bayplan.support.text import error_text
 from bayplan.telemetry.instrument import Instrument
@@ -180,6 +181,7 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
         ),
         KubernetesGroupReport(report, ports.statuses, nominator, ports.instrument),
         ObjectReport(ports.events),
+        WaitReport(world.waiting, world.queue, ports.events, ports.statuses, ports.clock),
         Effects(executor, ports.instrument),
         ports.instrument,
         ports.clock,

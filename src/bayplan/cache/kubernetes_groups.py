@@ -311,6 +311,7 @@ def _group(key: str, obj: KubernetesPodGroup, children: tuple[Group, ...]) -> Gr
     minimum = obj.minimum
     if isinstance(obj, CompositePodGroup):
         minimum = sum(sorted(child.minimum for child in children)[: obj.minimum])
+    kind = COMPOSITE_POD_GROUP if isinstance(obj, CompositePodGroup) else KUBERNETES_POD_GROUP
     return Group(
         key=key,
         uid=obj.uid,
@@ -318,6 +319,7 @@ def _group(key: str, obj: KubernetesPodGroup, children: tuple[Group, ...]) -> Gr
         topology=_topology(obj),
         whole=obj.is_one_unit,
         created=None if created is None else created.timestamp(),
+        subject=kind.reference(obj),
         policy=KUBERNETES,
         pod_group=obj,
         children=children,

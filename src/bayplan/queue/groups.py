@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 from bayplan.api.pod import Pod
-from bayplan.cache.group_policy import Collects
+from bayplan.cache.group_policy import Collects, Words
 from bayplan.cache.index import discard
 from bayplan.cache.sub_groups import sub_group_of
 from bayplan.framework.groups import GroupSource
@@ -185,13 +185,19 @@ class QueuedGroups:
             del self._by_key[entry.key]
 
     def why_gathering(self, entry: QueuedGroup) -> str:
-        """Why the group gathers, and how many of its Pods name another profile."""
+        """Why the group gathers, and how many of its Pods name another profile; "" if it does not.
+
+        The first word is the reason, also where kube-scheduler's text has none.
+        """
         others = [other for other in self._by_key[entry.key] if other is not entry]
-        if not entry.gating_reason or not others:
-            return entry.gating_reason
+        sentence = entry.gating_reason
+        if sentence and entry.plugin.policy.words is Words.CONDITION:
+            sentence = f"WaitingForMembers: {sentence}"
+        if not sentence or not others:
+            return sentence
         count = sum(len(other.members) for other in others)
         names = " and ".join(sorted(other.profile for other in others))
-        return f"{entry.gating_reason}; {count} Pods of it ask for the scheduler {names}"
+        return f"{sentence}; {count} Pods of it ask for the scheduler {names}"
 
     # Pods with a node
 

@@ -772,6 +772,10 @@ class SchedulingQueue:
         """How many unschedulable Pods each plugin has rejected; any thread may ask."""
         return self._states.unschedulable.counts()
 
+    def held(self) -> Iterable[QueuedPod]:
+        """The Pods and groups that wait in PreEnqueue."""
+        return self._states.gated
+
     def gated_by(self) -> dict[str, int]:
         """How many Pods each PreEnqueue plugin holds; any thread may ask."""
         return self._states.gated.counts()

@@ -73,6 +73,7 @@ class KubernetesGroupReport:
             if rejection.nominated is not None:
                 self._nominator.nominate(pod, rejection.nominated)
             self._report.failed(pod, framework.name, rejection)
+        entry.conditions = {}  # what was said while it gathered
         lines = entry.last_report.split("\n")
         entry.last_report = "\n".join(self._publish(leaf, lines) for leaf in decision.leaves())
 

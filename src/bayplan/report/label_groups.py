@@ -8,6 +8,9 @@ sentence until nothing was written for six minutes: then the next one begins a s
 The condition of a Pod has no figures, and is written when it changes: a group of 10,000 Pods that
 is tried again and again writes nothing. While the group gathers, its reason is the sentence's, not
 Unschedulable: an autoscaler adds no nodes for that.
+
+PodGroups of Kubernetes gather in the same way, and are told so here, too; of their attempts tells
+`bayplan.report.kubernetes_groups`.
 """
 
 from __future__ import annotations
@@ -18,8 +21,9 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from bayplan.support import logs
-from bayplan.api.meta import ObjectReference
+from bayplan.api.meta import Condition, ObjectReference
 from bayplan.api.pod import Pod
+from bayplan.api.scheduling import INITIALLY_SCHEDULED
 from bayplan.attempt.outcome import Reason
 from bayplan.engine.runtime import Framework
 from bayplan.framework.handle import EventRecorder
@@ -142,6 +146,7 @@ class LabelGroupReport:
                 continue
             self._say(entry, sentence, entry.profile)
             reason, news = reason_of(sentence), (f"waits with its group {entry.key}", "")
+            self._waits(entry, reason, sentence)
             for uid, queued in entry.members.items():
                 if entry.conditions.get(uid) != news:
                     entry.conditions[uid] = news
@@ -149,6 +154,22 @@ class LabelGroupReport:
                     self._statuses.patch(
                         queued.pod, not_scheduled(queued.pod, reason, news[0]), None
                     )
+
+    def _waits(self, entry: QueuedGroup, reason: str, sentence: str) -> None:
+        """The condition of a PodGroup of Kubernetes that was never placed."""
+        group = entry.group
+        obj = None if group is None or group.is_composite else group.pod_group
+        if obj is None or obj.is_scheduled or entry.conditions.get(entry.uid) == (sentence, ""):
+            return
+        entry.conditions[entry.uid] = sentence, ""
+        condition = Condition(
+            type=INITIALLY_SCHEDULED,
+            status="False",
+            reason=reason,
+            message=sentence,
+            observed_generation=obj.metadata.generation,
+        )
+        self._statuses.patch_group(obj, condition)
 
     def _event(self, entry: QueuedGroup, type_: str, reason: str, note: str, profile: str) -> None:
         group = entry.group
