@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from tests.simulation.support import read
 
+from bayplan.config import source
+
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n"
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p1}\n"
 
@@ -151,3 +153,37 @@ def test_values_are_read_as_kubernetes_reads_them(
     (entry,), _ = read(f"{POD}{field}\n")
     data = {k: v for k, v in entry.data.items() if k not in ("apiVersion", "kind", "metadata")}
     assert data == expected
+
+
+class Counted(str):
+    """A text that counts the characters among which others are counted."""
+
+    looked_at = 0
+
+    def removeprefix(self, prefix: str, /) -> Counted:
+        assert not self.startswith(prefix)
+        return self
+
+    def count(self, sub: str, *where: Any) -> int:
+        start, end = where
+        self.looked_at += end - start
+        return super().count(sub, start, end)
+
+
+@pytest.mark.parametrize("document", [POD, "a: b: c\n", '{"kind": "Pod",\n'])
+def test_many_documents_are_read_in_proportion_to_their_length(
+    monkeypatch: pytest.MonkeyPatch, document: str
+) -> None:
+    parsed: list[int] = []
+    parse = source.parse
+
+    def counting(text: str, **more: Any) -> source.Document:
+        parsed.append(len(text))
+        return parse(text, **more)
+
+    monkeypatch.setattr(source, "parse", counting)
+    text = Counted(f"---\n{document}" * 200)
+    entries, notes = read(text)
+    assert len(entries) + len(notes) == 200
+    assert 0 < text.looked_at <= len(text)
+    assert sum(parsed) <= 2 * len(text)  # what is broken is parsed again

@@ -51,24 +51,25 @@ class Document:
     more: bool = False
 
 
-def parse(text: str, *, large: bool = False) -> Document:
+def parse(text: str, *, large: bool = False, first_line: int = 1) -> Document:
     """Read the first document of `text`.
 
     Args:
         text: YAML or JSON.
         large: use libyaml where it is there: ten times as fast, in other words about what is wrong.
+        first_line: where `text` begins in its file, for errors.
 
     Raises:
         ConfigError: `text` is neither YAML nor JSON; the error says in which line.
     """
     if text.lstrip().startswith("{"):
-        return _parse_json(text)
+        return _parse_json(text, first_line)
     try:
         make_loader: Any = _FastLoader if large else _Loader
         return _parse_yaml(make_loader(text), len(text) + _MOST_ALIASED)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f"line {mark.line + 1}: " if mark else ""
+        where = f"line {mark.line + first_line}: " if mark else ""
         raise ConfigError([FieldError("", f"{where}{error.problem or error.context}")]) from None
     except yaml.YAMLError as error:
         raise ConfigError([FieldError("", str(error).replace("\n", " "))]) from None
@@ -76,7 +77,7 @@ def parse(text: str, *, large: bool = False) -> Document:
         raise ConfigError([_TOO_DEEP]) from None
 
 
-def _parse_json(text: str) -> Document:
+def _parse_json(text: str, first_line: int) -> Document:
     duplicates: list[FieldError] = []
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -97,7 +98,8 @@ def _parse_json(text: str) -> Document:
     try:
         data = json.loads(text, object_pairs_hook=pairs, parse_constant=no_number, parse_int=number)
     except json.JSONDecodeError as error:
-        raise ConfigError([FieldError("", f"line {error.lineno}: {error.msg}")]) from None
+        line = error.lineno + first_line - 1
+        raise ConfigError([FieldError("", f"line {line}: {error.msg}")]) from None
     except RecursionError:
         raise ConfigError([_TOO_DEEP]) from None
     return Document(data, tuple(duplicates))

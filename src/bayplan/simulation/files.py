@@ -172,8 +172,8 @@ def _parse(text: str, line: int, where: str, notes: Notes) -> Any:
     try:
         document = source.parse(text, large=is_json or not _is_deep(text))
     except ConfigError:
-        # Once more, line by line of the whole file, for a message that names the line.
-        document = source.parse("\n" * (line - 1) + text)
+        # Once more, in the words and with the line of a message for people.
+        document = source.parse(text, first_line=line)
     for double in document.duplicates:
         notes.add(f"{double.path}: the field is given twice, the last one counts", where)
     if not is_json or "null" in text:
