@@ -185,7 +185,7 @@ class QueuedGroups:
             del self._by_key[entry.key]
 
     def why_gathering(self, entry: QueuedGroup) -> str:
-        """Why the group gathers, and how many of its Pods name another profile; "" if it does not.
+        """Why the group gathers, and how many of its Pods name another profile; "" for no reason.
 
         The first word is the reason, also where kube-scheduler's text has none.
         """
