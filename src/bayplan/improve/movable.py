@@ -22,6 +22,7 @@ from bayplan.api.pod import Pod
 from bayplan.api.queues import Queue
 from bayplan.api.workloads import NOT_MADE_AGAIN, Namespace
 from bayplan.cache.pod_groups import Group
+from bayplan.framework.groups import GroupSource
 from bayplan.improve.deciders import Deciders
 from bayplan.plugins.blast_radius.survivors import Survivors
 
@@ -59,6 +60,7 @@ class Movable:
         self._mending = mending
         cache = core.world.cache
         self._on_nodes = [tuple(pods.values()) for pods in cache.nodes.pods]
+        self._sources: dict[tuple[int, str], tuple[GroupSource | None, str]] = {}
         self._found: dict[str, Group | None] = {}
         may_be_groups = cache.groups.any or cache.objects.all(KUBERNETES_POD_GROUP)
         self._members = self._groups() if may_be_groups else {}
@@ -106,7 +108,7 @@ class Movable:
 
     def _group(self, pod: Pod) -> Group | None:
         """The group whose members move together with the Pod."""
-        source, key = self._world.queue.groups.group_of(pod)
+        source, key = self._source(pod)
         if source is None:
             return None
         if key not in self._found:
@@ -117,8 +119,16 @@ class Movable:
         group = source.with_asks_of(group, [pod])
         return group if _is_one(group) else None
 
+    def _source(self, pod: Pod) -> tuple[GroupSource | None, str]:
+        """Which plugin groups the Pod, and the key of the group: the same for all of one shape."""
+        like = pod.shape.id, pod.pod_group
+        source = self._sources.get(like)
+        if source is None:
+            source = self._sources[like] = self._world.queue.groups.group_of(pod)
+        return source
+
     def _lacks_group(self, pod: Pod) -> bool:
-        source, key = self._world.queue.groups.group_of(pod)
+        source, key = self._source(pod)
         return source is not None and self._found[key] is None
 
     def _why_not(self, pod: Pod) -> str:
