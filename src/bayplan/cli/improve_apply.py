@@ -37,7 +37,7 @@ def apply(path: str, kubeconfig: Where, lease: str, wait: float) -> None:
         if not name:
             plugins.unusable(f"--lease {lease} is not NAMESPACE/NAME")
         try:
-            plan = plan_of(_read(path))
+            plan = plan_of(read(path))
             http = Http(Connection.load(kubeconfig))
             hold = Hold(http, namespace, name + SUFFIX, new_identity())
             application = Application(http, hold, plan, wait, typer.echo)
@@ -55,7 +55,7 @@ def _stopped(application: Application, error: StoppedError) -> NoReturn:
     raise typer.Exit(STOPPED)
 
 
-def _read(path: str) -> Any:
+def read(path: str) -> Any:
     """What ``-o json`` or ``-o yaml`` has printed.
 
     Raises:

@@ -24,6 +24,7 @@ from bayplan.app.assembly import Core
 from bayplan.app.follow import Follower
 from bayplan.app.sources import Sources
 from bayplan.cli import asking, live, offline, plugins
+from bayplan.cli.moves import moves, plan_in
 from bayplan.cli.recorded import Recorded
 from bayplan.cli.supposing import Load, Loaded, Supposed
 from bayplan.cli.view_text import print_bays
@@ -31,6 +32,7 @@ from bayplan.client.errors import ApiError, Forbidden
 from bayplan.client.http import Http
 from bayplan.client.kubeconfig import Kubeconfig, KubeconfigError
 from bayplan.config import ConfigError
+from bayplan.improve.applying import RefusedError as NoPlanError
 from bayplan.profiles import OneForAll
 from bayplan.recordings.file import RecordingError
 from bayplan.simulation import LoadedCluster
@@ -74,6 +76,10 @@ def view(
         str | None,
         typer.Option(metavar="TIME", help="The moment of the recording; without it the end."),
     ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A plan of bayplan improve: the page shows its moves."),
+    ] = None,
     server: asking.ServerOption = None,
     lease: asking.LeaseOption = asking.LEASE,
     authority: asking.AuthorityOption = None,
@@ -109,7 +115,7 @@ def view(
         plugins.unusable(f"--address {address} is no loopback address: others could look")
     if sum(map(bool, (file, recording, server))) > 1 or (at and not recording):
         plugins.unusable("one of -f, --recording and --server; --at is a moment of --recording")
-    serve = None if output else _serving(address, port)
+    serve = None if output else _serving(address, port, plan)
     where = Kubeconfig(kubeconfig, context)
     judged_here = server is None and any((file, recording, config, output))
     parts = server, lease, authority, where
@@ -159,14 +165,18 @@ class _Source(NamedTuple):
     turn: Callable[[float], None] | None = None
 
 
-def _serving(address: str, port: int) -> Callable[..., None]:
-    """A function that serves the page until SIGINT or SIGTERM."""
+def _serving(address: str, port: int, improvement: Path | None) -> Callable[..., None]:
+    """A function that serves the page until SIGINT or SIGTERM; with a plan of moves in a file."""
     try:
         from bayplan.view import server as serving  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn"):
             raise
         plugins.unusable(NOT_INSTALLED)
+    try:
+        planned = None if improvement is None else plan_in(improvement)
+    except NoPlanError as error:
+        plugins.unusable(error)
 
     def serve(
         source: _Source, scheduler: _Scheduler | None, namespace: str, supposes: Supposed | None
@@ -187,7 +197,8 @@ def _serving(address: str, port: int) -> Callable[..., None]:
         board.packed()  # the first browser need not wait for the columns
         session = Session(address, listening.getsockname()[1])
         typer.echo(f"{session.url}\nThe address lets one browser in, once. Ctrl-C ends it.")
-        page = serving.application(board, session, why, text, supposes, plan, turn)
+        shown = None if planned is None else moves(planned, board)
+        page = serving.application(board, session, why, text, supposes, plan, turn, shown)
         serving.run(page, listening)
 
     return serve

@@ -78,11 +78,11 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
         return Order(self.token, moves, goal, mends=self.mends)
 
 
-def plan_of(data: Any) -> Plan:
-    """The plan in what ``-o json`` or ``-o yaml`` prints.
+def read_plan(data: Any) -> Plan:
+    """What ``-o json`` or ``-o yaml`` prints.
 
     Raises:
-        RefusedError: it is none, or one without moves.
+        RefusedError: it is no plan.
     """
     try:
         plan = msgspec.convert(data, Plan)
@@ -90,6 +90,16 @@ def plan_of(data: Any) -> Plan:
         raise RefusedError(f"this is no plan of bayplan improve: {error}") from None
     if plan.kind != KIND:
         raise RefusedError(f"this is no plan of bayplan improve, but of kind {plan.kind}")
+    return plan
+
+
+def plan_of(data: Any) -> Plan:
+    """The plan in what ``-o json`` or ``-o yaml`` prints, to be applied.
+
+    Raises:
+        RefusedError: it is none, or one without moves.
+    """
+    plan = read_plan(data)
     if not plan.reached:
         raise RefusedError(f"there is nothing to apply: {plan.sentence}")
     if not plan.cluster:

@@ -12,6 +12,7 @@
 | ``/plan`` | what would become of all that waits: of the scheduler, else as ``/suppose`` |
 | ``/suppose?label=&value=&number=&like=&other=`` | what would be without the nodes that have this
 value of a label, with more nodes like one, by configuration B |
+| ``/moves`` | what a plan of moves does |
 | ``POST /moment?at=`` | another moment of the recording is shown, in seconds since the epoch |
 """
 
@@ -69,6 +70,7 @@ def application(
     supposes: Supposes | None = None,
     plan: Callable[[], Answer] | None = None,
     turn: Callable[[float], None] | None = None,
+    moves: Callable[[], Answer] | None = None,
 ) -> ASGIApp:
     """The page.
 
@@ -82,8 +84,9 @@ def application(
             where only ``supposes`` can.
         turn: shows another moment of a recording, may raise `RefusedError`; None where there is
             one moment.
+        moves: says what a plan of moves does; None without a plan.
     """
-    answers = _Answers(board, session, why, source, supposes, plan, turn)
+    answers = _Answers(board, session, why, source, supposes, plan, turn, moves)
     static_files = files()
 
     def static(request: Request) -> Response:
@@ -104,6 +107,7 @@ def application(
             Route("/node", answers.node),
             Route("/plan", answers.plan),
             Route("/suppose", answers.suppose),
+            Route("/moves", answers.moves),
             Route("/moment", answers.moment, methods=["POST"]),
         ]
     )
@@ -152,10 +156,11 @@ class _Answers:
         supposes: Supposes | None,
         plan: Callable[[], Answer] | None,
         turn: Callable[[float], None] | None,
+        moves: Callable[[], Answer] | None,
     ) -> None:
         self._board, self._session, self._why, self._source = board, session, why, source
         self._supposes, self._supposing, self._plan = supposes, threading.Lock(), plan
-        self._turn = turn
+        self._turn, self._moves = turn, moves
 
     async def session(self, request: Request) -> Response:
         body = b""
@@ -177,6 +182,7 @@ class _Answers:
         can = "no" if supposes is None else "configurations" if supposes.has_other else "nodes"
         headers["x-bayplan-supposes"] = can
         headers["x-bayplan-plans"] = "no" if self._plan is None and supposes is None else "yes"
+        headers["x-bayplan-moves"] = "no" if self._moves is None else "yes"
         return Response(data, media_type="application/json", headers=headers)
 
     async def changes(self, request: Request) -> Response:
@@ -243,6 +249,9 @@ class _Answers:
             query.get("other", "") == "yes",
         )
         return await _asked(lambda: self._supposed(what), "")
+
+    async def moves(self, _: Request) -> Response:
+        return await _asked(self._moves or (lambda: None), "there is no plan of moves")
 
     async def moment(self, request: Request) -> Response:
         at = request.query_params.get("at", "")

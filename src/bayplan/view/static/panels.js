@@ -207,6 +207,17 @@ export function supposed(answer, into, close) {
   ].filter(Boolean), close);
 }
 
+// What a plan of bayplan improve does. Pods that are not where it says are not drawn.
+export function moves(answer, into, close) {
+  const there = new Set(Object.keys(answer.leaving));
+  const rows = answer.moves.slice(0, MOST_LISTED).map((one) => [String(one.step), one.pod, one.from, one.to, there.has(one.pod) ? "" : "is not there any more"]);
+  show(into, answer.sentence, [
+    answer.elsewhere.length ? element("p", {}, `the plan is of another state: Pods that are not on the node that it says: ${answer.elsewhere.length}`) : null,
+    rows.length ? table(["step", "pod", "from", "to", ""], rows) : element("p", {}, "nothing has to move"),
+    ...listed(["then", "to"], answer.goal),
+  ].filter(Boolean), close);
+}
+
 // What the running scheduler would do with all that waits.
 export function plan(answer, into, close) {
   const counted = (one) => `${one.of}${one.pods > 1 ? ` (${one.pods} Pods)` : ""}`;

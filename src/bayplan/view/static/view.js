@@ -10,7 +10,7 @@ import { timeline } from "./timeline.js";
 const AGAIN = 2000; // milliseconds until a stream that ended is asked for again
 const POLL = 10000; // milliseconds between two looks at columns without changes of their own
 const get = (id) => document.getElementById(id);
-const page = Object.fromEntries(["summary", "lens", "lose", "losing", "more", "number", "like", "other", "others", "plan", "supposing", "suppose", "what-if", "legend", "bays", "tip", "timeline", "moments", "moment", "when", "here", "table", "answer", "pending", "rest", "filter", "queues", "problem", "help"].map((id) => [id, get(id)]));
+const page = Object.fromEntries(["summary", "lens", "lose", "losing", "more", "number", "like", "other", "others", "plan", "moves", "supposing", "suppose", "what-if", "legend", "bays", "tip", "timeline", "moments", "moment", "when", "here", "table", "answer", "pending", "rest", "filter", "queues", "problem", "help"].map((id) => [id, get(id)]));
 const state = { bays: null, source: "", verdict: null, lens: null, all: [], asked: "", supposed: null, stream: null, tabled: false };
 let picture;
 
@@ -57,7 +57,9 @@ async function load() {
   state.text = source.behindApi ? text : "";
   state.bays = new Bays({ generation: state.bays?.generation + 1 || 1, ...JSON.parse(text) });
   state.supposes = answer.headers.get("x-bayplan-supposes") ?? "no";
-  page["what-if"].hidden = answer.headers.get("x-bayplan-plans") !== "yes";
+  page.plan.hidden = answer.headers.get("x-bayplan-plans") !== "yes";
+  page.moves.hidden = answer.headers.get("x-bayplan-moves") !== "yes";
+  page["what-if"].hidden = page.plan.hidden && page.moves.hidden;
   page.supposing.hidden = state.supposes === "no";
   page.others.hidden = state.supposes !== "configurations";
   page.problem.hidden = true;
@@ -192,6 +194,13 @@ async function plan() {
   suppose(answer);
 }
 
+async function moves() {
+  const answer = await patiently("The moves of the plan", "moves");
+  if (!answer) return;
+  panels.moves(answer, page.answer, close);
+  suppose(answer);
+}
+
 async function supposition(event) {
   event.preventDefault();
   const query = new URLSearchParams();
@@ -300,7 +309,8 @@ const KEYS = {
   l: () => nextLens(1),
   L: () => nextLens(-1),
   t: toggleTable,
-  g: () => page["what-if"].hidden || plan(),
+  g: () => page["what-if"].hidden || page.plan.hidden || plan(),
+  m: () => page.moves.hidden || moves(),
   p: () => page.pending.querySelector("button")?.focus(),
   "/": () => page.filter.focus(),
   n: () => {
@@ -320,6 +330,7 @@ const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], Arrow
 function listen() {
   page.lens.addEventListener("change", () => choose(page.lens.value));
   page.plan.addEventListener("click", plan);
+  page.moves.addEventListener("click", moves);
   page.supposing.addEventListener("submit", supposition);
   page.more.addEventListener("input", () => (page.number.value = page.more.value));
   page.number.addEventListener("input", () => (page.more.value = page.number.value));
