@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,6 +52,13 @@ class Scene(NamedTuple):
     user: Path
     plan: Path
     restart: Callable[[], Bayplan]
+
+
+@pytest.fixture(scope="module")
+def shared(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
+    """A cluster of its own: where another scheduler has the same Lease both answer orders."""
+    with ExitStack() as stack:
+        yield new_cluster(stack)
 
 
 @pytest.fixture(scope="module")
