@@ -85,6 +85,9 @@ def run(seed: int, *, tenants: bool, questions: bool) -> dict[str, Any]:
         for _ in range(random.randrange(3)):
             if other is not None:
                 ask(cluster, other, asking)
+            # A refusal is kept for a second, or until a question moves the journals; the words of
+            # a new one follow from what waits by then.
+            cluster.wait(1.1)
             queued = cluster.queue.pop()
             if queued is not None:
                 cluster.scheduler.schedule_one(queued)

@@ -320,9 +320,14 @@ class QueueTurns:
         return any(_is_covered(line, used, requests) for line in guaranteed)
 
     def _keep_up(self) -> None:
-        """Learn if it is time; while one tenant waits alone, nobody asks for the next one."""
-        if self._until_refresh <= 0 or self._learnt != self._queues.version:
+        """Learn if it is time; while one tenant waits alone, nobody asks for the next one.
+
+        For the next turn it is time still: who only asks moves no turn.
+        """
+        due = self._until_refresh
+        if due <= 0 or self._learnt != self._queues.version:
             self._learn()
+            self._until_refresh = due
 
     def _learn(self) -> None:
         """What is guaranteed, and the rest that ranks are made of, as of now."""
