@@ -68,11 +68,10 @@ def test_beside_kube_scheduler_no_decision_about_a_gang_differs(
         for number in range(GANGS):
             count = dice.randrange(2, 6)
             gang = f"gang{number}"
-            minimum = dice.randrange(1, count + 1)
             cpu = f"{dice.randrange(200, 1500)}m" if number % 4 else "3500m"
-            # They wait for their PodGroup, so both schedulers decide about all of them at once.
+            # All of them are its minimum, so both schedulers decide about all of them at once.
+            create_gang(cluster, gang, count)
             names = list(cluster.create(*members(gang, count, cpu)))
-            create_gang(cluster, gang, minimum)
             wait_until(lambda n=names: decided(cluster, n), SOON, f"a decision about {gang}")  # type: ignore[misc]
             if number % 6 == 5:
                 cluster.kubectl("delete", "pods", "--all", namespace=cluster.namespace)
