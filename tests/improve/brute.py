@@ -113,6 +113,11 @@ def planned(
     for kind in dict.fromkeys(one.kind for one in objects):
         made = [one.new_version().obj() for one in objects if one.kind is kind]
         bayplan.tell(Replaced(kind, made))
+    return moves_in(bayplan, most)
+
+
+def moves_in(bayplan: Cluster, most: int) -> Moves | None:
+    """The moves by which the Pod that waits fits: Pod, from, to; None for no plan."""
     goal = fitting(bayplan.core, "waits", "default")
     answer = improve(bayplan.core, goal, 0.0, most=most, seconds=60)
     moves = answer.get("moves")
@@ -159,18 +164,22 @@ def holds(cluster: Fragmented, moves: Sequence[tuple[str, str, str]]) -> bool:
     return _reached(cluster, where)
 
 
-def compared(plans: Iterable[tuple[Fragmented, Moves | None]]) -> None:
-    """Say how the plans compare with what trying everything finds."""
+def judged(cluster: Fragmented, moves: Moves | None) -> tuple[int | None, Moves | None, bool]:
+    """The fewest moves of all plans, these moves, and whether they hold."""
+    return fewest(cluster), moves, moves is None or holds(cluster, moves)
+
+
+def compared(plans: Iterable[tuple[int | None, Moves | None, bool]], what: str = "moves") -> None:
+    """Say how the plans compare with what trying everything finds; see `judged`."""
     number, possible, found, as_few, wrong = 0, 0, 0, 0, 0
-    for cluster, moves in plans:
-        best = fewest(cluster)
+    for best, moves, hold in plans:
         number += 1
-        wrong += moves is not None and not holds(cluster, moves)
+        wrong += not hold
         if best is not None:
             possible += 1
             found += moves is not None
             as_few += moves is not None and len(moves) == best
-    typer.echo(f"{number} clusters, {possible} with a plan of up to {MOST} moves:")
+    typer.echo(f"{number} clusters, {possible} with a plan of up to {MOST} {what}:")
     typer.echo(f"{found} found, {as_few} with as few moves; {wrong} plans that do not hold")
 
 
@@ -178,7 +187,7 @@ def main(clusters: int = 200, seed: int = 0) -> None:
     """Compare so many random clusters."""
     rng = random.Random(seed)
     several = [fragmented(rng) for _ in range(clusters)]
-    compared((one, planned(one)) for one in several)
+    compared(judged(one, planned(one)) for one in several)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import typer
-from tests.improve.brute import GPU, MOST, Fragmented, built, compared, fragmented, planned
+from tests.improve.brute import GPU, MOST, Fragmented, built, compared, fragmented, judged, planned
 
 from bayplan.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.testing import Builder, PodBuilder, make_object
@@ -79,7 +79,7 @@ def main(clusters: int = 200, seed: int = 0) -> None:
     """Compare so many random clusters."""
     rng = random.Random(seed)
     several = [fragmented(rng) for _ in range(clusters)]
-    compared((one, planned(one, MOST, with_devices(one))) for one in several)
+    compared(judged(one, planned(one, MOST, with_devices(one))) for one in several)
 
 
 if __name__ == "__main__":

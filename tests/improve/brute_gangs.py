@@ -13,15 +13,12 @@ from itertools import product
 
 import typer
 from tests.groups import GATES, gang
-from tests.improve.brute import MOST
+from tests.improve.brute import MOST, Moves, compared, moves_in
 
-from bayplan.improve.goals import fitting
-from bayplan.improve.plan import improve
 from bayplan.testing import Builder, Cluster, make_node, make_pod
 
 Where = tuple[tuple[int, ...], ...]
 """By gang, the node of each of its Pods."""
-Moves = list[tuple[str, str, str]]
 
 
 @dataclass(frozen=True)
@@ -116,12 +113,7 @@ def planned(cluster: Gangs, most: int = MOST) -> Moves | None:
     """The moves of `bayplan improve`: Pod, from, to; None for no plan."""
     bayplan = Cluster(feature_gates=GATES)
     bayplan.add(*built(cluster))
-    goal = fitting(bayplan.core, "waits", "default")
-    answer = improve(bayplan.core, goal, 0.0, most=most, seconds=60)
-    moves = answer.get("moves")
-    if moves is None:
-        return None
-    return [(move["pod"].removeprefix("default/"), move["from"], move["to"]) for move in moves]
+    return moves_in(bayplan, most)
 
 
 def holds(cluster: Gangs, moves: Moves) -> bool:
@@ -144,17 +136,11 @@ def holds(cluster: Gangs, moves: Moves) -> bool:
 
 def main(clusters: int = 200, seed: int = 0) -> None:
     """Compare so many random clusters."""
-    rng, possible, found, as_few, wrong = random.Random(seed), 0, 0, 0, 0
-    for _ in range(clusters):
-        cluster = gangs(rng)
-        best, moves = fewest(cluster), planned(cluster)
-        wrong += moves is not None and not holds(cluster, moves)
-        if best is not None:
-            possible += 1
-            found += moves is not None
-            as_few += moves is not None and len(moves) == best
-    typer.echo(f"{clusters} clusters, {possible} with a plan of up to {MOST} Pods that move:")
-    typer.echo(f"{found} found, {as_few} with as few moves; {wrong} plans that do not hold")
+    rng = random.Random(seed)
+    several = [gangs(rng) for _ in range(clusters)]
+    plans = ((one, planned(one)) for one in several)
+    rows = ((fewest(one), moves, moves is None or holds(one, moves)) for one, moves in plans)
+    compared(rows, "Pods that move")
 
 
 if __name__ == "__main__":
