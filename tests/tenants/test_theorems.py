@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import initialize, rule
 from tests.properties import length
 from tests.tenants.played import BACKOFF, GPU, Played, counted, trees
 from tests.tenants.rules import CPU, Asked, Tenant
-from tests.tenants.theorems import check
+from tests.tenants.theorems import TenantsMachine
 
 from bayplan.queue.states import QueueState
 
@@ -27,8 +27,12 @@ MOST = 20
 """Pods in the world."""
 
 
-class TheoremsMachine(RuleBasedStateMachine):
-    """Changes, one after the other."""
+class TheoremsMachine(TenantsMachine):
+    """Nodes are lost, closed and come back, and Queues have other guarantees."""
+
+    amounts = AMOUNTS
+    places = (None, None, None, frozenset({"n0"}), frozenset({"n2"}))
+    most = MOST
 
     @initialize(
         tree=trees(),
@@ -36,110 +40,25 @@ class TheoremsMachine(RuleBasedStateMachine):
         first=st.lists(st.builds(Asked, st.just(""), st.just(""), AMOUNTS), min_size=1, max_size=2),
     )
     def begin(self, tree: list[Tenant], runtime: int, first: list[Asked]) -> None:
-        self.tree = [replace(tenant, min_runtime=runtime) for tenant in tree]
-        parents = {tenant.parent for tenant in tree}
-        self.leaves = sorted(tenant.name for tenant in tree if tenant.name not in parents)
-        self.groups: dict[str, str] = {}
-        self.played = Played({"n0": {CPU: 5, GPU: 4}, "n1": {CPU: 4, GPU: 8}}, self.tree)
+        nodes = {"n0": {CPU: 5, GPU: 4}, "n1": {CPU: 4, GPU: 8}}
+        self.start(nodes, [replace(tenant, min_runtime=runtime) for tenant in tree])
         for one in first:
             for _ in range(6):
                 self.played.come(counted(replace(one, tenant=self.leaves[0])))
             self.settles()
 
-    @precondition(lambda self: len(self.played.world.pods) < MOST)
-    @rule(
-        data=st.data(),
-        amounts=AMOUNTS,
-        number=st.sampled_from([1, 2, 4, 6]),
-        priority=st.sampled_from([0, 0, 0, 5]),
-        protected=st.sampled_from([False, False, True]),
-        nodes=st.sampled_from([None, None, None, frozenset({"n0"}), frozenset({"n2"})]),
-    )
-    def pods_come(
-        self,
-        data: st.DataObject,
-        amounts: dict[str, int],
-        number: int,
-        priority: int,
-        protected: bool,
-        nodes: frozenset[str] | None,
-    ) -> None:
-        tenant = data.draw(st.sampled_from(self.leaves))
-        for _ in range(number):
-            pod = Asked("", tenant, amounts, priority, nodes, is_protected=protected)
-            self.played.come(counted(pod))
-        self.settles()
-
-    @precondition(lambda self: len(self.played.world.pods) < MOST)
-    @rule(
-        data=st.data(),
-        amounts=AMOUNTS,
-        minimum=st.integers(2, 3),
-        more=st.integers(0, 2),
-    )
-    def a_group_comes(
-        self, data: st.DataObject, amounts: dict[str, int], minimum: int, more: int
-    ) -> None:
-        tenant = data.draw(st.sampled_from(self.leaves))
-        name = f"g{len(self.groups)}"
-        self.groups[name] = tenant
-        self.played.set_group(name, tenant, minimum)
-        for _ in range(minimum + more):
-            self.played.come(counted(Asked("", tenant, amounts, group=name)))
-        self.settles()
-
-    @precondition(lambda self: self.played.world.pods)
-    @rule(data=st.data())
-    def a_pod_ends(self, data: st.DataObject) -> None:
-        pods = sorted(self.played.world.pods)
-        self.played.end(data.draw(st.sampled_from(pods)))
-        self.settles()
-
     @rule(name=st.sampled_from(NODES), gpus=st.sampled_from([0, 4, 8]), closed=st.booleans())
-    def a_node_is_there_or_takes_no_more(self, name: str, gpus: int, closed: bool) -> None:
+    def a_node_is_there_or_takes_no_more(self, name: str, gpus: int, *, closed: bool) -> None:
         has = self.played.world.nodes.get(name, {}).get(GPU, gpus)
         self.played.set_node(name, {CPU: 5, GPU: has}, closed=closed)
         self.settles()
 
-    @precondition(lambda self: self.played.world.nodes)
-    @rule(data=st.data())
-    def a_node_is_lost(self, data: st.DataObject) -> None:
-        self.played.lose_node(data.draw(st.sampled_from(sorted(self.played.world.nodes))))
-        self.settles()
-
     @rule(data=st.data(), weight=st.integers(0, 3), amount=st.integers(0, 4))
     def a_queue_changes(self, data: st.DataObject, weight: int, amount: int) -> None:
-        number = data.draw(st.integers(0, len(self.tree) - 1))
-        tenant = self.tree[number]
+        tenant = data.draw(st.sampled_from(self.tree))
         guaranteed = {r: min(amount, tenant.limit.get(r, amount)) for r in tenant.guaranteed}
         if tenant.reclaimable:
-            self.tree[number] = replace(tenant, weight=weight, guaranteed=guaranteed)
-            self.played.set_tenant(self.tree[number])
-            self.settles()
-
-    @rule(
-        data=st.data(), state=st.sampled_from(["Open", "Draining", "Closed"]), evicts=st.booleans()
-    )
-    def a_queue_opens_or_closes(self, data: st.DataObject, state: str, evicts: bool) -> None:
-        number = data.draw(st.integers(0, len(self.tree) - 1))
-        patience = 20 if evicts else None
-        self.tree[number] = replace(self.tree[number], state=state, evict_after=patience)
-        self.played.set_tenant(self.tree[number])
-        self.settles()
-
-    @rule(data=st.data(), most=st.integers(1, 6), patience=st.sampled_from([None, 0, 20]))
-    def a_limit_changes(self, data: st.DataObject, most: int, patience: int | None) -> None:
-        number = data.draw(st.integers(0, len(self.tree) - 1))
-        tenant = self.tree[number]
-        if tenant.reclaimable:
-            limit = {CPU: max(most, tenant.guaranteed.get(CPU, 0))}
-            self.tree[number] = replace(tenant, limit=limit, evict_after=patience)
-            self.played.set_tenant(self.tree[number])
-            self.settles()
-
-    def settles(self) -> None:
-        """It does, and then the theorems hold."""
-        check(self.played)
+            self.change(tenant, replace(tenant, weight=weight, guaranteed=guaranteed))
 
 
 TheoremsMachine.TestCase.settings = length(30, steps=10)
