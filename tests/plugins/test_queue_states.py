@@ -104,6 +104,29 @@ def test_what_waits_in_a_closed_queue_is_no_demand_and_nobodys_guarantee() -> No
     assert running(cluster) == ["a-0", "a-more-0", "a-more-1", "a-more-2"]
 
 
+def test_what_completes_a_group_of_a_draining_queue_is_demand_and_claims() -> None:
+    """Nothing else is, and that no longer once the group has no Pods on nodes."""
+    spec: dict[str, Any] = {"guaranteed": {"cpu": 3}}
+    cluster = cluster_with(queue("a", "x", **spec), queue("b", "y"))
+    cluster.add(pod_group("g", minMember=1).namespace("x"))
+    first, second, third = (one.namespace("x") for one in members("g", 3))
+    cluster.add(first)
+    assert running(cluster) == ["g-0"]
+    cluster.add(queue("a", "x", **spec, state="Draining"), *pods("b", 3, "y"))
+    cluster.settle(6)
+    assert demand(cluster, "a") == 1000
+    cluster.add(second, pod("alone", "x"))
+    assert demand(cluster, "a") == 2000
+    assert running(cluster)[2:] == ["g-0", "g-1"]
+    assert cluster.world.queues.recount() == {}
+    cluster.add(third.gate("wait"), third.spec(schedulingGates=[]))
+    assert demand(cluster, "a") == 3000
+    for one in (first, second):
+        cluster.remove(one)
+    assert demand(cluster, "a") == 0
+    assert cluster.world.queues.recount() == {}
+
+
 @pytest.mark.parametrize(
     ("reclaim_from", "priority", "victims"),
     [("Any", 0, 2), ("Any", 5, 2), ("LowerPriority", 0, 0), ("LowerPriority", 5, 2)],

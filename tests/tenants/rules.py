@@ -319,7 +319,7 @@ class World:
 
         One that may use some nodes, or whose queue names kinds, needs one that is large enough.
         """
-        if self.states(pod.tenant) != {"Open"} or not self.limits_allow(pod):
+        if not self.takes(pod) or not self.limits_allow(pod):
             return False
         if any(self.tenants[link].kinds for link in self.chain(pod.tenant)):
             return bool(self.possible_kinds(pod))

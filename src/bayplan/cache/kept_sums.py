@@ -120,8 +120,8 @@ class KeptSums(ABC, Generic[S]):
         """Whether Pods like this are ever placed; asked once, until all is counted anew."""
         return all(most >= 0 for _, _, most in charge.most)
 
-    def _has_node(self, pod: Pod, row: int) -> bool:  # noqa: ARG002
-        """Whether a node is open to a Pod of a leaf; asked once, until all is counted anew."""
+    def _may_run(self, pod: Pod, row: int) -> bool:  # noqa: ARG002
+        """Whether a node, and its leaf, are open to a Pod; asked when the Pod begins to wait."""
         return True
 
     def _tenant_changed(self, old: Any, new: Any) -> None:
@@ -297,7 +297,7 @@ class KeptSums(ABC, Generic[S]):
         self.pod_left(pod.uid)
         if pod.spec.scheduling_gates or (charge := self._charge(pod)) is None:
             return
-        can_run = charge.can_run and self._has_node(pod, charge.row)
+        can_run = charge.can_run and self._may_run(pod, charge.row)
         waiting = self._waiting[pod.uid] = Waiting(pod, charge, charge.demand if can_run else ())
         if self._pods.pod(pod.uid) is None:
             _add(waiting.demand, 1)
@@ -320,7 +320,7 @@ class KeptSums(ABC, Generic[S]):
             self._charges.clear()
             self._waiting.clear()
             for pod in self._pods.pods():
-                self._move(pod, 1)
+                self.pod_counted(pod)
             for pod in self._queue.waiting_pods() if self._queue is not None else ():
                 self.pod_waits(pod)
             self._most_users = 2 * len(self._sums.users) + _SPARE_USERS

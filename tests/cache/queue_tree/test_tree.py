@@ -19,6 +19,7 @@ from bayplan.api.meta import Condition
 from bayplan.api.pod import DISRUPTION_TARGET, PREEMPTED
 from bayplan.api.queues import Queue
 from bayplan.cache.amounts import UNLIMITED
+from bayplan.cache.pod_groups import POD_GROUP_LABEL
 from bayplan.cache.queue_tree.report import reports
 from bayplan.testing import Builder, NodeBuilder, PodBuilder, make_node, make_pod
 
@@ -387,13 +388,25 @@ class Sums(RuleBasedStateMachine):
         name=st.sampled_from(["", "high"]),
         user=st.sampled_from(["", "ann", "bob"]),
         zone=st.sampled_from(["", "", "y", "z"]),
+        group=st.sampled_from(["", "", "g", "h"]),
     )
-    def add(self, namespace: str, cpu: int, gpu: bool, name: str, user: str, zone: str) -> None:
+    def add(
+        self,
+        namespace: str,
+        cpu: int,
+        gpu: bool,
+        name: str,
+        user: str,
+        zone: str,
+        group: str,
+    ) -> None:
         self.made += 1
         builder = pod(f"p{self.made}", namespace, str(cpu)).spec(priorityClassName=name)
         builder.label("bayplan.dev/user", user)
         if zone:
             builder.node_selector({"zone": zone})
+        if group:
+            builder.label(POD_GROUP_LABEL, group)
         if gpu:
             builder.req(cpu=str(cpu), **{"example.com/gpu": "1"})
         self.pods[f"p{self.made}"] = builder
@@ -428,9 +441,10 @@ class Sums(RuleBasedStateMachine):
         namespaces=st.sampled_from(["", "x", "x y"]),
         classes=st.sampled_from([[], ["high"]]),
         of_users=st.sampled_from([{}, {"cpu": 4}]),
+        state=st.sampled_from(["Open", "Draining", "Draining", "Closed"]),
     )
     def change(
-        self, name: str, namespaces: str, classes: list[str], of_users: dict[str, int]
+        self, name: str, namespaces: str, classes: list[str], of_users: dict[str, int], state: str
     ) -> None:
         parent = "a" if name == "b" else ""
         spec: dict[str, Any] = {
@@ -438,6 +452,7 @@ class Sums(RuleBasedStateMachine):
             "priorityClassNames": classes,
             "limit": {"cpu": 6},
             "userLimit": of_users,
+            "state": state,
         }
         self.cluster.add(queue(name, namespaces, **spec))
 

@@ -26,7 +26,7 @@ from bayplan.api import quantity
 from bayplan.api.kinds import NAMESPACE, NODE_KIND, PRIORITY_CLASS, QUEUE
 from bayplan.api.meta import ObjectFault, ObjectReference
 from bayplan.api.pod import Pod, PodShape
-from bayplan.api.queues import NodeKind, Queue
+from bayplan.api.queues import NodeKind, Queue, State
 from bayplan.api.workloads import Namespace, PriorityClass
 from bayplan.cache.amounts import (
     NO_ROW,
@@ -44,6 +44,7 @@ from bayplan.cache.kept_sums import KeptSums
 from bayplan.cache.node_table import BoolArray, CodedColumn, IntArray
 from bayplan.cache.queue_tree.kinds import ANY_KIND, NO_KIND, NodeKinds, is_choosy
 from bayplan.cache.queue_tree.past_use import PastUse
+from bayplan.cache.queue_tree.running_groups import RunningGroups
 from bayplan.cache.queue_tree.shares import Shares, fair_shares, needed_guarantees, needs
 from bayplan.cache.queue_tree.structure import NAMESPACE_TAKEN, Structure
 from bayplan.cache.queued_pods import QueuedPods
@@ -143,6 +144,9 @@ class QueueTree(KeptSums[Structure]):
         self._classes_never_evicted: set[str] = set()
         self._any_labels = False
         """Whether a Pod of a queue has said by its label that it is never evicted."""
+        self._groups, self._inferred = cache.groups, cache.groups.version
+        self._running: RunningGroups | None = None
+        """None while no queue is draining."""
         self._misread: dict[PodShape | str, ObjectFault] = {}
         """What is wrong with labels: of Pods, and of PriorityClasses by their name."""
         super().__init__(cache, cache.objects, queue)
@@ -176,6 +180,8 @@ class QueueTree(KeptSums[Structure]):
         self._by_node = bool(structure.kind_columns)
         any_users = any(structure.user_limits) or self._says_never(structure)
         self._users = self._users_of if any_users else None
+        draining = any(queue.spec.state is State.DRAINING for queue in structure.queues)
+        self._running = RunningGroups(self._groups) if draining else None
         return structure
 
     def _priority_class_changed(self, old: PriorityClass | None, new: PriorityClass | None) -> None:
@@ -324,18 +330,47 @@ class QueueTree(KeptSums[Structure]):
         return charge is not None and any(user.never_evicted for user in charge.users)
 
     def _can_run(self, charge: Charge[Structure]) -> bool:
-        if charge.sums.structure.closing[charge.row] is not None:
+        if charge.sums.structure.state(charge.row) is State.CLOSED:
             return False
         largest = self._find_room().largest.tolist()
         return super()._can_run(charge) and all(
             amount <= most for amount, most in zip(charge.requests, largest, strict=True)
         )
 
-    def _has_node(self, pod: Pod, row: int) -> bool:
+    def _may_run(self, pod: Pod, row: int) -> bool:
+        if self._sums.structure.closing[row] is not None and not self.completes_a_group(pod):
+            return False
         if self._sums.structure.preferences[row] is not None:
             return next(self._kinds_for(pod, row), None) is not None
         shape = pod.shape
         return not shape.constraints.memo(is_choosy) or self._kinds.admits(shape, ANY_KIND)
+
+    # Queues that are draining
+
+    def completes_a_group(self, pod: Pod) -> bool:
+        """Whether other Pods of its group have nodes; False while no queue is draining."""
+        return self._running is not None and self._running.has(pod)
+
+    def pod_counted(self, pod: Pod) -> None:
+        """See `bayplan.cache.counted_pods.PodListener`."""
+        super().pod_counted(pod)
+        if self._running is not None and not self._stale and self._running.add(pod):
+            self._ask_again(pod, but=pod.uid)
+
+    def pod_uncounted(self, pod: Pod) -> None:
+        """See `bayplan.cache.counted_pods.PodListener`."""
+        super().pod_uncounted(pod)
+        if self._running is not None and not self._stale and self._running.remove(pod):
+            # A Pod that moves counts again at once.
+            self._ask_again(pod, but=pod.uid if self._pods.pod(pod.uid) is not None else "")
+
+    def _ask_again(self, pod: Pod, but: str) -> None:
+        """The group of ``pod`` has its first Pod on a node, or lost the last: who is demand now?"""
+        closing = self._sums.structure.closing
+        for uid, (other, charge, _) in list(self._waiting.items()):
+            is_closing = closing[charge.row] is not None and uid != but
+            if is_closing and self._running is not None and self._running.same(pod, other):
+                self.pod_waits(other)
 
     def namespaces(self, row: int) -> list[str]:
         """The namespaces that have had Pods and are selected by the leaf at ``row``."""
@@ -566,7 +601,13 @@ class QueueTree(KeptSums[Structure]):
         return np.maximum(guaranteed, np.minimum(on_kinds, need))
 
     def adopt(self, past_use: PastUse | None) -> None:
-        """Past use counts from now on, as this one says; or not at all."""
+        """Past use counts from now on, as this one says, or not at all.
+
+        The owners of which groups are inferred may be others, too.
+        """
+        if self._inferred != self._groups.version:
+            self._inferred = self._groups.version
+            self._outdate()
         if past_use is not None and self.past_use is not None:
             past_use.go_on_from(self.past_use)
         self.past_use = past_use

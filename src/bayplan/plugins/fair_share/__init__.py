@@ -129,7 +129,6 @@ class FairShare(
         self._monotonic = handle.monotonic
         never = NeverEvicted(handle.queues, handle.pods, handle.nodes)
         handle.services.never_evicted.append(never)
-        self._groups, self._of_kubernetes = handle.groups, handle.kubernetes_groups
         self._rule = ReclaimRule(
             handle.queues, handle.nominator, handle.counters, self._promised, never, handle.now
         )
@@ -161,7 +160,8 @@ class FairShare(
         charge = queues.charge(pod)
         if charge is None:
             return SKIP
-        if not charge.can_run and (closed := self._not_open([pod])):
+        is_open = charge.sums.structure.closing[charge.row] is None
+        if not is_open and (closed := self._not_open([pod])):
             return Status.beyond_limit(closed, by=QUEUE_CLOSED)
         if charge.sums.structure.by_kind:
             return self._look_at_kinds(state, pod)
@@ -232,18 +232,11 @@ class FairShare(
             state = structure.queues[closing].spec.state
             text = f"queue {structure.name(closing)} is {state}"
             if state is State.DRAINING:
-                if self._completes_a_group(pod):
+                if self._queues.completes_a_group(pod):
                     continue
                 text += ": it takes only Pods of groups that run in part"
             return text
         return ""
-
-    def _completes_a_group(self, pod: Pod) -> bool:
-        """Whether other Pods of its group have nodes."""
-        if (group := self._of_kubernetes.leaf(pod)) is not None:
-            return bool(self._of_kubernetes.scheduled(group))
-        key = self._groups.key_of(pod)
-        return bool(key and self._groups.counts(key))
 
     # Reclaim
 
