@@ -6,6 +6,7 @@ import json
 import signal
 import threading
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -26,6 +27,7 @@ from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.event_recorder import EventRecorder
 from bayplan.client.http import Http
 from bayplan.client.leader import LeaderElector, LeaseLock
+from bayplan.client.request import Lane
 from bayplan.client.writer import Writer
 from bayplan.inbox.messages import Changed, Message, Removed, Replaced
 from bayplan.informers import backoff, reflector
@@ -175,6 +177,30 @@ def start_informers(connection: Connection) -> Iterator[Callable[..., tuple[Info
         informers.stop()
 
 
+def test_a_pod_with_a_node_never_says_that_it_has_none(
+    writer: Writer, dispatcher: Dispatcher, http: Http
+) -> None:
+    condition = Condition(
+        type="PodScheduled", status="False", reason="Unschedulable", message="no node"
+    )
+    pods = [make_pod(http) for _ in range(200)]
+    ends = [Waited() for _ in pods]
+    for pod, done in zip(pods, ends, strict=True):
+        sent = dispatcher.statistics().sent[Lane.STATUS]
+        writer.patch_pod_status(pod, condition, None, lambda _: None)
+        while dispatcher.statistics().sent[Lane.STATUS] == sent:
+            pass
+        writer.bind(pod, "node-1", done)
+    assert not any(done.result() for done in ends)
+    scheduled = Counter(
+        (found["spec"].get("nodeName"), c["status"])
+        for found in (json.loads(http.get(f"{PODS}/{pod.name}")) for pod in pods)
+        for c in found["status"]["conditions"]
+        if c["type"] == "PodScheduled"
+    )
+    assert scheduled == {("node-1", "True"): len(pods)}
+
+
 def test_every_kind_is_listed_as_the_server_has_it(
     start_informers: Callable[..., tuple[Informers, Mirror]], http: Http
 ) -> None:
@@ -310,7 +336,7 @@ def test_many_bindings_at_once_share_one_connection(
         port = urlsplit(plane.parts["kube-apiserver"].endpoint.url).port
         return sum(c.raddr[1:] == (port,) for c in psutil.Process().net_connections())
 
-    pods, done, before = [make_pod(http) for _ in range(100)], Waited(), connections()
+    pods, done, before = [make_pod(http) for _ in range(200)], Waited(), connections()
     for pod in pods:
         writer.bind(pod, "node-1", done)
     assert [done.result() for _ in pods] == [None] * 100

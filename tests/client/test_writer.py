@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from queue import Queue
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from tests.client.fault_server import Exchange, FaultServer, one_after_another
@@ -357,6 +358,62 @@ def test_a_status_patch_that_waits_when_its_pod_is_bound_is_not_sent(server: Fau
         "web-2/status",
     ]
     assert not writer._status_patches
+
+
+@pytest.mark.parametrize("ending", ["answered", "refused", "to be tried again"])
+def test_a_binding_waits_for_the_answer_to_a_status_patch_of_its_pod(
+    bench: Bench, ending: str
+) -> None:
+    arrived, other_is_bound = threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def serve(exchange: Exchange) -> None:
+        order.append(f"{exchange.command} {exchange.path.rpartition('/pods/')[2]}")
+        if exchange.command == "PATCH":
+            arrived.set()
+            other_is_bound.wait(SOON)
+            order.append("the patch takes effect")
+            code = {"answered": 200, "refused": 422, "to be tried again": 503}[ending]
+            exchange.answer() if code == 200 else exchange.error(code)
+        else:
+            exchange.answer(201)
+
+    bench.server.script = serve
+    patched: Queue[ApiError | None] = Queue()
+    bench.writer.patch_pod_status(POD, CONDITION, "n1", patched.put)
+    assert arrived.wait(SOON)
+    bench.writer.patch_pod_status(POD, None, "n2", patched.put)
+    done: Queue[ApiError | None] = Queue()
+    bench.writer.bind(POD, "node-1", done.put)
+    # Nobody else waits.
+    assert bench.bind(make_pod("web-2").uid("uid-2").obj()) is None
+    other_is_bound.set()
+    assert done.get(timeout=SOON) is None
+    ends = [patched.get(timeout=SOON) for _ in range(2)]
+    assert [error for error in ends if error is not None] == ([ANY] if ending == "refused" else [])
+    assert order == [
+        "PATCH web-1/status",
+        "POST web-2/binding",
+        "the patch takes effect",
+        "POST web-1/binding",
+    ]
+    assert not bench.writer._status_patches
+    assert not bench.writer._behind
+
+
+def test_a_binding_that_waits_for_a_patch_ends_with_the_dispatcher(bench: Bench) -> None:
+    arrived = threading.Event()
+
+    def serve(exchange: Exchange) -> None:
+        arrived.set()
+        exchange.wait_until_the_end()
+
+    bench.server.script = serve
+    bench.writer.patch_pod_status(POD, CONDITION, "n1", lambda _: None)
+    assert arrived.wait(SOON)
+    bench.writer.bind(POD, "node-1", bench.results.put)
+    bench.dispatcher.close(0)
+    assert isinstance(bench.results.get(timeout=SOON), errors.Closed)
 
 
 def test_a_status_patch_after_a_binding_is_sent(bench: Bench) -> None:

@@ -11,9 +11,9 @@ The first three go through the `Dispatcher` and report to a callback on its thre
   same name is never bound by mistake.
 - Status patches and deletions are idempotent and may be retried; both carry the uid. Deleting a Pod
   that is gone is success.
-- A status patch that waits when a binding of the same Pod is put is not sent any more. Bindings go
-  first, so it would come after the binding: a nomination would be refused, and a condition would
-  say that the Pod has no node.
+- A status patch that waits when a binding of the same Pod is put is not sent any more; a binding is
+  not sent before a patch that has been sent has ended. Else the patch could take effect last: a
+  nomination would be refused, and a condition would say that the Pod has no node.
 
 Volume objects are written rarely, by blocking calls.
 """
@@ -69,6 +69,8 @@ class Writer:
         self._lock = threading.Lock()
         self._status_patches: defaultdict[str, list[ApiRequest]] = defaultdict(list)
         """Those that have not ended, by uid of the Pod."""
+        self._behind: dict[str, ApiRequest] = {}
+        """Bindings that are put when these have ended, by uid of the Pod."""
 
     def bind(self, pod: Pod, node_name: str, on_done: Done) -> None:
         """Assign ``pod`` to the node; what DefaultBinder does."""
@@ -90,8 +92,13 @@ class Writer:
 
         request = ApiRequest("POST", path, done, body, Lane.BIND, repeatable=True)
         with self._lock:
-            for patch in self._status_patches.get(pod.uid, ()):
+            patches = self._status_patches.get(pod.uid, ())
+            for patch in patches:
                 patch.superseded = True
+            # Whoever is not marked by now has counted its try.
+            if any(patch.tries for patch in patches):
+                self._behind[pod.uid] = request
+                return
         self._dispatcher.submit(request)
 
     def patch_pod_status(
@@ -115,8 +122,12 @@ class Writer:
             with self._lock:
                 patches = self._status_patches[pod.uid]
                 patches.remove(request)
+                binding = None
                 if not patches:
                     del self._status_patches[pod.uid]
+                    binding = self._behind.pop(pod.uid, None)
+            if binding is not None:
+                self._dispatcher.submit(binding)
             on_done(_error(outcome))
 
         path = f"{_pod_path(pod)}/status"
