@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,6 +63,12 @@ class Client:
         except urllib.error.HTTPError as error:
             with error:
                 return Got(error.code, error.headers["Content-Type"], error.read().decode())
+
+    def persistent(self) -> HTTPConnection:
+        """A connection for several requests."""
+        if self.context is None:
+            return HTTPConnection("127.0.0.1", self.port, timeout=SOON)
+        return HTTPSConnection("127.0.0.1", self.port, timeout=SOON, context=self.context)
 
     def connect(self) -> socket.socket:
         """A connection on which nothing was sent."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from email.message import Message
+from http.client import parse_headers
 
 import pytest
 from hypothesis import given
@@ -46,6 +47,10 @@ def test_a_request_without_a_body_has_none() -> None:
         (b"+5\r\nhello\r\n0\r\n\r\n", 400),
         (b"2\r\nabc\r\n0\r\n\r\n", 400),
         (b"5\r\nab", 400),
+        (b"2\r\nab  \r\n0\r\n\r\n", 400),
+        (b"2;" + b"x" * 300 + b"\r\nab\r\n0\r\n\r\n", 400),
+        (b"0\r\nTrailer: t\r\n", 400),
+        (b"0\r\nTrailer: " + b" " * 300 + b"\r\n\r\n", 400),
         (b"29\r\n" + b"a" * 41, 413),
         (b"20\r\n" + b"a" * 32 + b"\r\n9\r\n", 413),
         (b"f" * 300, 413),
@@ -69,6 +74,27 @@ def test_broken_chunks_are_refused(sent: bytes, status: int) -> None:
 )
 def test_a_length_that_is_none_is_refused(headers: dict[str, str]) -> None:
     assert body(b"a", **headers) == 400
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        "Content-Length: 1\r\nContent-Length: 0",
+        "Content-Length : 1",
+        "Content-Length 1",
+        "no header\r\nContent-Length: 1",
+    ],
+    ids=repr,
+)
+def test_headers_that_leave_the_length_open_are_refused(headers: str) -> None:
+    message = parse_headers(io.BytesIO(f"{headers}\r\n\r\n".encode()))
+    found = read_body(message, io.BufferedReader(io.BytesIO(b"a")), MOST)
+    assert isinstance(found, Answer)
+    assert found.status == 400
+
+
+def test_a_body_that_is_cut_off_is_refused() -> None:
+    assert body(b"abc", Content_Length="4") == 400
 
 
 @given(st.binary(max_size=60), st.sampled_from(["chunked", "CHUNKED ", "identity"]))

@@ -7,7 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from bayplan.server.connections import ANSWER_SECONDS, REQUEST_SECONDS, Connections
+from bayplan.server.connections import (
+    ANSWER_SECONDS,
+    IDLE_SECONDS,
+    REQUEST_SECONDS,
+    Connections,
+)
 
 
 class Pairs:
@@ -72,6 +77,36 @@ def test_one_too_many_ends_the_oldest_that_has_not_asked_yet(pairs: Pairs) -> No
     assert accepted
     assert (pairs.is_open(asked), pairs.is_open(silent)) == (True, False)
     assert len(pairs.connections) == 2
+
+
+def test_an_idle_connection_waits_longer_than_a_request_that_has_begun(pairs: Pairs) -> None:
+    (idle, _), (begun, _) = pairs.new(), pairs.new()
+    for connection in (idle, begun):
+        assert pairs.connections.idle(connection)
+    pairs.connections.reading(begun)
+    pairs.now = IDLE_SECONDS - 0.5
+    pairs.connections.close_overdue()
+    assert (pairs.is_open(idle), pairs.is_open(begun)) == (True, False)
+    pairs.now = IDLE_SECONDS + 0.5
+    pairs.connections.close_overdue()
+    assert not pairs.is_open(idle)
+
+
+def test_one_too_many_ends_an_idle_one_first(pairs: Pairs) -> None:
+    (reading, _), (idle, _) = pairs.new(), pairs.new()
+    pairs.connections.idle(idle)
+    _, accepted = pairs.new()
+    assert accepted
+    assert (pairs.is_open(reading), pairs.is_open(idle)) == (True, False)
+
+
+def test_at_the_end_those_that_have_asked_are_answered_and_none_asks_again(pairs: Pairs) -> None:
+    (answering, _), (idle, _) = pairs.new(), pairs.new()
+    pairs.connections.answering(answering)
+    pairs.connections.idle(idle)
+    pairs.connections.end()
+    assert (pairs.is_open(answering), pairs.is_open(idle)) == (True, False)
+    assert not pairs.connections.idle(answering)
 
 
 def test_one_too_many_is_refused_where_all_are_being_answered(pairs: Pairs) -> None:

@@ -1,6 +1,7 @@
-"""Port: listens, and answers one request per connection, each on a thread of its own.
+"""Port: listens, and answers the requests of each connection on a thread of its own.
 
-The standard library's server: enough for a probe every few seconds and a scrape now and then. The
+The standard library's server: enough for a probe every few seconds, a scrape now and then, and some
+who ask. A connection is kept open for the next request, which needs no handshake then. The
 accepting thread does nothing that waits for a client; see `bayplan.server.connections` for what a
 slow one can do.
 """
@@ -25,7 +26,7 @@ import structlog
 from bayplan.client.errors import ApiError
 from bayplan.server.access import Access
 from bayplan.server.body import read_body
-from bayplan.server.connections import ANSWER_SECONDS, Connections
+from bayplan.server.connections import ANSWER_SECONDS, IDLE_SECONDS, Connections
 from bayplan.server.options import PortError
 from bayplan.server.pages import Answer, PageRequest, PageSource, text
 from bayplan.server.tls import ServingContext
@@ -36,7 +37,7 @@ log = structlog.get_logger("port")
 MOST_BYTES = 64 * 1024
 """Of a request: its line, headers and body."""
 SILENCE_SECONDS = 10.0
-"""After which a client that sends or takes nothing is given up."""
+"""After which a client that sends or takes nothing is given up, while something is due of it."""
 BACKLOG = 128
 
 
@@ -74,6 +75,7 @@ class Port:
     def stop(self) -> None:
         """Stop answering; requests that are being answered are not waited for."""
         self._server.shutdown()
+        self._server.connections.end()
         self.close()
 
     def close(self) -> None:
@@ -148,17 +150,21 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
 
 class _Limited(io.RawIOBase):
-    """The first bytes of what a client sends, and then the end of the stream."""
+    """The first bytes of what a client sends, and then the end of the stream.
+
+    Attributes:
+        left: how many more may be read.
+    """
 
     def __init__(self, raw: io.RawIOBase, most_bytes: int) -> None:
-        self._raw, self._left = raw, most_bytes
+        self._raw, self.left = raw, most_bytes
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        count: int | None = self._raw.readinto(memoryview(buffer)[: self._left])
-        self._left -= count or 0
+        count: int | None = self._raw.readinto(memoryview(buffer)[: self.left])
+        self.left -= count or 0
         return count
 
 
@@ -167,22 +173,48 @@ def _parameters(query: str) -> dict[str, str]:
 
 
 class _Exchange(BaseHTTPRequestHandler):
-    """One request and its answer."""
+    """The requests of a connection, one after the other, and their answers."""
 
     server: _Server
     server_version = "bayplan"
     sys_version = ""
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # an answer is one piece, headers and body
+    disable_nagle_algorithm = True
 
     def setup(self) -> None:
         if isinstance(self.request, ssl.SSLSocket):
             self.request.do_handshake()
         super().setup()
-        limited = _Limited(self.request.makefile("rb", buffering=0), self.server.most_bytes)
-        self.rfile = io.BufferedReader(limited)
+        self._limited = _Limited(self.request.makefile("rb", buffering=0), self.server.most_bytes)
+        self.rfile: io.BufferedReader = io.BufferedReader(self._limited)
+
+    def handle(self) -> None:
+        """Answer until there is no further request, or may be none."""
+        self.handle_one_request()
+        while not self.close_connection and self._another():
+            self.handle_one_request()
+
+    def _another(self) -> bool:
+        """Whether a further request begins; waits for it."""
+        connections = self.server.connections
+        if not connections.idle(self.request):
+            return False
+        self._limited.left = self.server.most_bytes
+        self.request.settimeout(IDLE_SECONDS)
+        if not self.rfile.peek(1):
+            return False
+        connections.reading(self.request)
+        self.request.settimeout(SILENCE_SECONDS)
+        return True
 
     def _serve(self) -> None:
         body = read_body(self.headers, self.rfile, self.server.most_bytes)
+        if not self._limited.left:
+            # It may have been cut off, and what follows is no request then.
+            self.close_connection = True
         if isinstance(body, Answer):
+            self.close_connection = True  # nobody knows where it would have ended
             self._send(body)
             return
         self.server.connections.answering(self.request)
@@ -231,16 +263,21 @@ class _Exchange(BaseHTTPRequestHandler):
         headers = {"cache-control": "no-cache, private", "x-content-type-options": "nosniff"}
         if answer.retry_after:
             headers["retry-after"] = str(answer.retry_after)
+        if self.close_connection:
+            headers["connection"] = "close"
         for name, value in (headers | dict(answer.headers)).items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(answer.body)
+        if self.command != "HEAD":
+            self.wfile.write(answer.body)
+        self.wfile.flush()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What is no request of HTTP/1 is answered as all else is: in plain text."""
         del explain
         # Without a version that was understood nothing but the text would be sent.
         self.request_version = "HTTP/1.0"
+        self.close_connection = True
         self._send(text(code, message or "no request of HTTP/1"))
 
     def log_message(self, *_: object) -> None:
