@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -17,7 +18,7 @@ from tests.waiting import SOON, eventually
 
 from bayplan.client import errors
 from bayplan.client.connection import Connection
-from bayplan.client.dispatcher import Dispatcher
+from bayplan.client.dispatcher import GATHER, Dispatcher
 from bayplan.client.lanes import EVENTS_IN_FLIGHT, Lanes
 from bayplan.client.request import ApiOutcome, ApiRequest, Lane
 
@@ -174,6 +175,25 @@ def test_no_more_are_in_flight_than_allowed(bench: Bench) -> None:
         bench.outcome()
     assert gate.most == 3
     assert len({r.client_address for r in bench.server.requests}) == 3
+
+
+def test_answers_that_come_close_together_are_taken_together(bench: Bench) -> None:
+    waits: list[float] = []
+
+    class Watched(Lanes):
+        def pause(self) -> float:
+            waits.append(time.monotonic())
+            return super().pause()
+
+    bench.server.script = lambda exchange: exchange.answer(201)
+    dispatcher = bench.dispatcher = Dispatcher(bench.server.connection(), Watched())
+    dispatcher.start()
+    for number in range(200):
+        bench.submit(f"/{number}")
+    for _ in range(200):
+        bench.outcome()
+    assert len(waits) > 1
+    assert all(later - earlier > GATHER - 1e-6 for earlier, later in pairwise(waits.copy()))
 
 
 def test_requests_are_spread_out_as_qps_and_burst_say(bench: Bench) -> None:

@@ -10,6 +10,7 @@ sends it and waits. Invariants:
 - Events are pulled from their source only when there is room, so they cost nothing until then.
 - A thread that has something to be sent wakes the loop by a byte on a socket pair, but only where
   the loop has said that it sleeps.
+- The loop turns at most once in `GATHER` seconds: answers that come meanwhile are taken together.
 
 The loop waits in select(2), so the process must stay below 1,024 open files.
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 import select
 import socket
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -36,6 +38,9 @@ from bayplan.client.request import ApiOutcome, ApiRequest, Lane
 log = structlog.get_logger(__name__)
 
 ENDING = "the scheduler is ending"
+GATHER = 0.002
+"""Seconds from the end of one wait to the next one, at least. What one turn of the loop costs
+besides the requests, such as libcurl's look at all transfers, is then shared among some of them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -68,6 +73,7 @@ class Dispatcher:
         self._binds = True
         self._ended = False
         self._deadline: float | None = None
+        self._awake_since = float("-inf")
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.setblocking(False)
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
@@ -244,6 +250,9 @@ class Dispatcher:
 
     def _sleep(self) -> None:
         """Wait for the network, a wake-up, or the moment when something falls due."""
+        early = self._awake_since + GATHER - time.monotonic()
+        if early > 0:
+            time.sleep(early)
         self._asleep = True
         # What came before we said that we sleep did not wake us.
         pause = 0.0 if self._news else self._pause()
@@ -251,6 +260,7 @@ class Dispatcher:
         readable.append(self._wake_reader.fileno())
         ready = select.select(readable, writable, [], pause)[0]
         self._asleep = False
+        self._awake_since = time.monotonic()
         if self._wake_reader.fileno() in ready:
             self._wake_reader.recv(64)
 
