@@ -19,6 +19,7 @@ import json
 import os
 import statistics
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from types import FrameType
@@ -29,7 +30,7 @@ import typer
 from rich.console import Console
 
 from bayplan.api.kinds import ELASTIC_QUOTA, QUEUE
-from bayplan.config import parse_config
+from bayplan.config import EffectiveConfig, parse_config
 from bayplan.engine.registry import Registry
 from bench.core import WARM_PODS, quiet_collector
 from bench.objects import Item, Objects
@@ -56,19 +57,8 @@ def main(
     steps: Annotated[bool, typer.Option(help="Print where the bytecodes are executed.")] = False,
 ) -> None:
     """Compare placing Pods without tenants, with Queues and with ElasticQuotas."""
-    workload = load_catalog().select("SchedulingBasic")[0].sized(nodes)
-    # One Pod of each tenant still waits in the end.
-    count = pods + COUNTED + tenants
-    batch = msgspec.structs.replace(workload.measured, count=count, namespaces=tenants)
-    workload = msgspec.structs.replace(workload, measured=batch)
-    names = [batch.namespace_of(index) for index in range(tenants)]
-    room = {"cpu": str(4 * nodes), "memory": f"{32 * nodes}Gi"}
     with quiet_collector():
-        worlds = {
-            "without tenants": _world(workload, {}, iter(())),
-            f"{tenants} Queues": _world(workload, _fair_share(), _queues(names, room)),
-            f"{tenants} ElasticQuotas": _world(workload, _capacity(), _quotas(names, room)),
-        }
+        worlds = all_worlds(nodes, tenants, pods)
         costs: dict[str, list[float]] = {name: [] for name in worlds}
         for turn in range(pods // TURN):
             order = list(worlds) if turn % 2 == 0 else list(worlds)[::-1]
@@ -76,7 +66,7 @@ def main(
                 placing = worlds[name].place(TURN, SECONDS)
                 assert placing.pods == TURN, f"{name}: only {placing.pods} Pods were placed"
                 costs[name].append(placing.cpu / TURN * 1e6)
-    bytecodes = {name: _bytecodes(world) for name, world in worlds.items()}
+    bytecodes = {name: bytecodes_of(world) for name, world in worlds.items()}
     alone, least = costs["without tenants"], bytecodes["without tenants"]
     for name, each in costs.items():
         ratio = statistics.median(cost / base for cost, base in zip(each, alone, strict=True))
@@ -93,14 +83,45 @@ def main(
                 console.print(f"{executed / COUNTED:7.1f} {function}", highlight=False)
 
 
-def _bytecodes(world: CoreWorld) -> Counter[str]:
-    """How many are executed for `COUNTED` Pods, by function."""
-    executed: Counter[str] = Counter()
+class World(CoreWorld):
+    """A core whose time stands while bytecodes are counted: no timer comes up by chance."""
+
+    def __init__(
+        self, config: EffectiveConfig, registry: Registry, workload: Workload, objects: Objects
+    ) -> None:
+        self.stopped: float | None = None
+        super().__init__(config, registry, workload, objects, clock=self.time)
+
+    def time(self) -> float:
+        """Seconds of the core's clock."""
+        return time.monotonic() if self.stopped is None else self.stopped
+
+
+def all_worlds(nodes: int, tenants: int, pods: int) -> dict[str, World]:
+    """The three, by name; each has ``pods`` to place besides those whose bytecodes are counted."""
+    workload = load_catalog().select("SchedulingBasic")[0].sized(nodes)
+    # One Pod of each tenant still waits in the end.
+    count = pods + COUNTED + tenants
+    batch = msgspec.structs.replace(workload.measured, count=count, namespaces=tenants)
+    workload = msgspec.structs.replace(workload, measured=batch)
+    names = [batch.namespace_of(index) for index in range(tenants)]
+    room = {"cpu": str(4 * nodes), "memory": f"{32 * nodes}Gi"}
+    return {
+        "without tenants": _world(workload, {}, iter(())),
+        f"{tenants} Queues": _world(workload, _fair_share(), _queues(names, room)),
+        f"{tenants} ElasticQuotas": _world(workload, _capacity(), _quotas(names, room)),
+    }
+
+
+def bytecodes_of(world: World) -> Counter[str]:
+    """How many bytecodes are executed for `COUNTED` Pods, by function."""
+    counts: Counter[str] = Counter()
+    world.stopped = time.monotonic()
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         frame.f_trace_lines, frame.f_trace_opcodes = False, True
         if event == "opcode":
-            executed[frame.f_code.co_qualname] += 1
+            counts[frame.f_code.co_qualname] += 1
         return trace
 
     before = sys.gettrace()
@@ -110,10 +131,10 @@ def _bytecodes(world: CoreWorld) -> Counter[str]:
     finally:
         sys.settrace(before)
     assert placing.pods == COUNTED, f"only {placing.pods} Pods were placed"
-    return executed
+    return counts
 
 
-def _world(workload: Workload, plugins: Json, tenants: Iterator[Item]) -> CoreWorld:
+def _world(workload: Workload, plugins: Json, tenants: Iterator[Item]) -> World:
     """A scheduler whose queue has all Pods of the workload, and that has placed a few others."""
     profile = {"schedulerName": "default-scheduler", "plugins": plugins}
     document = {
@@ -125,7 +146,7 @@ def _world(workload: Workload, plugins: Json, tenants: Iterator[Item]) -> CoreWo
     config = parse_config(json.dumps(document), registry.known)
     catalog = load_catalog()
     objects = Objects(catalog, workload)
-    world = CoreWorld(config, registry, workload, objects)
+    world = World(config, registry, workload, objects)
     world.feed(tenants)
     world.feed(Objects(catalog, workload.sized(pods=WARM_PODS)).measured(prefix="warm-"))
     world.place(WARM_PODS, SECONDS)

@@ -15,12 +15,12 @@ def test_all_pods_are_placed_and_counted_for_their_tenants(
 ) -> None:
     worlds: list[CoreWorld] = []
 
-    class Kept(CoreWorld):
+    class Kept(tenants.World):
         def __init__(self, *args: object) -> None:
             super().__init__(*args)  # type: ignore[arg-type]
             worlds.append(self)
 
-    monkeypatch.setattr(tenants, "CoreWorld", Kept)
+    monkeypatch.setattr(tenants, "World", Kept)
     tenants.main(nodes=20, tenants=3, pods=2 * tenants.TURN, steps=True)
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines[:3]] == [
@@ -37,3 +37,13 @@ def test_all_pods_are_placed_and_counted_for_their_tenants(
     placed = 2 * tenants.TURN + tenants.COUNTED + WARM_PODS
     assert int(fair.queues.sums.used[:, cpu].sum()) == 100 * placed
     assert len(elastic.cache.pods()) == len(fair.cache.pods())
+
+
+@pytest.mark.parametrize("kind", ["Queues", "ElasticQuotas"])
+def test_a_pod_of_one_of_100_tenants_executes_at_most_a_tenth_more(kind: str) -> None:
+    worlds = tenants.all_worlds(nodes=100, tenants=100, pods=100)
+    counted = {}
+    for name in ("without tenants", f"100 {kind}"):
+        worlds[name].place(100, tenants.SECONDS)  # one Pod of each tenant
+        counted[name] = tenants.bytecodes_of(worlds[name]).total()
+    assert counted[f"100 {kind}"] <= 1.10 * counted["without tenants"]

@@ -320,7 +320,7 @@ class KeptSums(ABC, Generic[S]):
             self._charges.clear()
             self._waiting.clear()
             for pod in self._pods.pods():
-                self.pod_counted(pod)
+                self._move(pod, 1)
             for pod in self._queue.waiting_pods() if self._queue is not None else ():
                 self.pod_waits(pod)
             self._most_users = 2 * len(self._sums.users) + _SPARE_USERS

@@ -77,6 +77,11 @@ class QueuedGroup(QueuedPod):
         self.conditions: dict[str, tuple[str, str]] = {}
         self.least_backoff = plugin.backoff
 
+    @property
+    def size(self) -> int:
+        """How many Pods wait for a node together."""
+        return len(self.members)
+
     # Members; what is counted of them makes `gathering` cost the same however many there are
 
     def add_member(self, queued: QueuedPod) -> None:

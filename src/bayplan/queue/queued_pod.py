@@ -84,6 +84,11 @@ class QueuedPod:
         self.was_flushed_from_unschedulable = False
 
     @property
+    def size(self) -> int:
+        """How many Pods are placed together."""
+        return 1
+
+    @property
     def profile(self) -> str:
         """The schedulerName that the Pod asks for."""
         return self.pod.shape.spec.scheduler_name

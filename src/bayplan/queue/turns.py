@@ -30,7 +30,6 @@ from bayplan.queue.backoff import BackoffQueue
 from bayplan.queue.by_shape import PodsByShape
 from bayplan.queue.heap import Key, PodHeap
 from bayplan.queue.precedence import first_in_turn
-from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 
 _Lane = tuple[int, int, str]
@@ -77,8 +76,8 @@ class _Level:
         assert queued is not None
         return queued
 
-    def pop(self) -> tuple[QueuedPod, int]:
-        """Pop the next Pod, with the number of Pods in this attempt."""
+    def pop(self) -> QueuedPod:
+        """Pop the next Pod."""
         alone = len(self.heaps) == 1
         if alone:
             [(namespace, heap)] = self.heaps.items()
@@ -86,13 +85,12 @@ class _Level:
             heap = self.heaps[namespace := self._turns.first()]
         queued = heap.pop()
         assert queued is not None
-        pods = len(queued.members) if isinstance(queued, QueuedGroup) else 1
         if not heap:
             self._remove(namespace)
         elif not alone:
-            tried = self._tried[namespace] = self._tried[namespace] + pods
+            tried = self._tried[namespace] = self._tried[namespace] + queued.size
             self._turns.put(namespace, tried)
-        return queued, pods
+        return queued
 
     def discard(self, queued: QueuedPod, namespace: str) -> None:
         """Take a Pod out."""
@@ -149,9 +147,7 @@ class TurnQueue:
         return (tenant, 0, ""), self._key
 
     def _arrange(self) -> None:
-        """Start over if Pods may belong to other tenants now."""
-        if self._version == self._turns.version:
-            return
+        """Start over: Pods may belong to other tenants now."""
         pods = list(self)
         self._begin()
         for queued in pods:
@@ -159,7 +155,8 @@ class TurnQueue:
 
     def add(self, queued: QueuedPod) -> None:
         """Add a Pod, or move the Pod to its present place."""
-        self._arrange()
+        if self._version != self._turns.version:
+            self._arrange()
         if not self._active:
             self._plain.add(queued)
             return
@@ -182,7 +179,8 @@ class TurnQueue:
 
     def update(self, queued: QueuedPod) -> None:
         """The Pod has changed: reorder it if need be."""
-        self._arrange()
+        if self._version != self._turns.version:
+            self._arrange()
         if self._active:
             self.add(queued)
         else:
@@ -196,14 +194,11 @@ class TurnQueue:
         tenant, priority, namespace = kept[0]
         level = self._tenants[tenant][priority]
         level.discard(queued, namespace)
-        self._unlist(tenant, queued)
+        if self._by_shape is not None:
+            self._by_shape[tenant].discard(queued)
         if not level.heaps:
             self._remove(tenant, priority)
         return True
-
-    def _unlist(self, tenant: int, queued: QueuedPod) -> None:
-        if self._by_shape is not None:
-            self._by_shape[tenant].discard(queued)
 
     def _remove(self, tenant: int, priority: int) -> None:
         levels = self._tenants[tenant]
@@ -214,25 +209,30 @@ class TurnQueue:
 
     def pop(self) -> QueuedPod | None:
         """Take out the Pod whose turn it is."""
-        self._arrange()
-        if not self._lanes:
-            return self._plain.pop()
         tenants, turns = self._tenants, self._turns
-        alone = len(tenants) == 1 and not self._rejected
-        tenant = next(iter(tenants)) if alone else turns.next_tenant()
-        if turns.compares and not alone:
-            tenant, chosen = first_in_turn(turns, tenant, self._next, self._waiting)
-            if chosen is not self._next(tenant):
-                return self._pop_out_of_turn(chosen)
+        if self._version != turns.version:
+            self._arrange()
+            tenants = self._tenants
+        if not tenants:
+            return self._plain.pop()
+        if len(tenants) == 1 and not self._rejected:
+            tenant = next(iter(tenants))
+        else:
+            tenant = turns.next_tenant()
+            if turns.compares:
+                tenant, chosen = first_in_turn(turns, tenant, self._next, self._waiting)
+                if chosen is not self._next(tenant):
+                    return self._pop_out_of_turn(chosen)
         levels = tenants[tenant]
         if len(levels) == 1:
             [(priority, level)] = levels.items()
         else:
             level = levels[priority := self._next_priority(levels)]
-        queued, pods = level.pop()
+        queued = level.pop()
         del self._lanes[queued.uid]
-        self._unlist(tenant, queued)
-        turns.tried(tenant, pods)
+        if self._by_shape is not None:
+            self._by_shape[tenant].discard(queued)
+        turns.tried(tenant, queued.size)
         if not level.heaps:
             self._remove(tenant, priority)
         return queued
@@ -267,7 +267,8 @@ class TurnQueue:
         (tenant, priority, namespace), _ = self._lanes.pop(queued.uid)
         levels = self._tenants[tenant]
         levels[priority].discard(queued, namespace)
-        self._unlist(tenant, queued)
+        if self._by_shape is not None:
+            self._by_shape[tenant].discard(queued)
         self._turns.tried(tenant, 1)
         if not levels[priority].heaps:
             self._remove(tenant, priority)

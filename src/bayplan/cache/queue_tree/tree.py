@@ -181,7 +181,9 @@ class QueueTree(KeptSums[Structure]):
         any_users = any(structure.user_limits) or self._says_never(structure)
         self._users = self._users_of if any_users else None
         draining = any(queue.spec.state is State.DRAINING for queue in structure.queues)
-        self._running = RunningGroups(self._groups) if draining else None
+        self._running = (
+            RunningGroups(self._groups, self._pods, self._ask_again) if draining else None
+        )
         return structure
 
     def _priority_class_changed(self, old: PriorityClass | None, new: PriorityClass | None) -> None:
@@ -351,21 +353,10 @@ class QueueTree(KeptSums[Structure]):
         """Whether other Pods of its group have nodes; False while no queue is draining."""
         return self._running is not None and self._running.has(pod)
 
-    def pod_counted(self, pod: Pod) -> None:
-        """See `bayplan.cache.counted_pods.PodListener`."""
-        super().pod_counted(pod)
-        if self._running is not None and not self._stale and self._running.add(pod):
-            self._ask_again(pod, but=pod.uid)
-
-    def pod_uncounted(self, pod: Pod) -> None:
-        """See `bayplan.cache.counted_pods.PodListener`."""
-        super().pod_uncounted(pod)
-        if self._running is not None and not self._stale and self._running.remove(pod):
-            # A Pod that moves counts again at once.
-            self._ask_again(pod, but=pod.uid if self._pods.pod(pod.uid) is not None else "")
-
     def _ask_again(self, pod: Pod, but: str) -> None:
         """The group of ``pod`` has its first Pod on a node, or lost the last: who is demand now?"""
+        if self._stale:
+            return
         closing = self._sums.structure.closing
         for uid, (other, charge, _) in list(self._waiting.items()):
             is_closing = closing[charge.row] is not None and uid != but

@@ -160,20 +160,23 @@ class FairShare(
         charge = queues.charge(pod)
         if charge is None:
             return SKIP
-        is_open = charge.sums.structure.closing[charge.row] is None
-        if not is_open and (closed := self._not_open([pod])):
+        structure = charge.sums.structure
+        if structure.closing[charge.row] is not None and (closed := self._not_open([pod])):
             return Status.beyond_limit(closed, by=QUEUE_CLOSED)
-        if charge.sums.structure.by_kind:
+        if structure.by_kind:
             return self._look_at_kinds(state, pod)
         if state.unlimited:
             return SKIP
-        promised = self._promised.besides([pod]) if charge.most else None
-        excess = None
-        if promised is not None or not charge.is_within_limits:
+        nominated = self._nominator.nominated_nodes() if charge.most else ()
+        if nominated or not charge.is_within_limits:
+            promised = self._promised.besides([pod])
             excess = queues.excess(charge, charge.requests, promised=promised)
-        if excess is not None or pod in self._held:
-            state.effects.append(Held(self.name, pod, is_held=excess is not None))
-        return SKIP if excess is None else Status.beyond_limit(excess.message)
+            if excess is not None:
+                state.effects.append(Held(self.name, pod, is_held=True))
+                return Status.beyond_limit(excess.message)
+        if pod in self._held:
+            state.effects.append(Held(self.name, pod, is_held=False))
+        return SKIP
 
     def _look_at_kinds(self, state: CycleState, pod: Pod) -> Status:
         promised = self._promised.besides([pod])
