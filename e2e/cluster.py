@@ -36,6 +36,8 @@ SYSTEM = "kube-system"
 NAME = "bayplan"
 OTHER = "bayplan-other"
 """schedulerName for a scheduler beside the deployed one."""
+READER, NOBODY = "pod-reader", "no-reader"
+"""ServiceAccounts of the fixture ``users``."""
 SOON = 120.0
 """Seconds in which a scheduler that works has reacted, however busy the machine: a backoff and what
 starting takes, and far less than the five minutes after which every waiting Pod is tried anyway."""

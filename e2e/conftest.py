@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from e2e.audit import Audit
-from e2e.cluster import NAME, Bayplan, Cluster
+from e2e.cluster import NAME, NOBODY, READER, Bayplan, Cluster
+from e2e.devices import Devices
 from e2e.provider import ControlPlane, provide
 from e2e.provider.choose import chosen
 from e2e.provider.programs import OTHER_KUBE_SCHEDULER, is_reference
@@ -119,6 +120,28 @@ def deployed(shared: Cluster) -> Iterator[Bayplan]:
     bayplan.start()
     yield bayplan
     bayplan.stop(grace=60)
+
+
+@pytest.fixture(scope="module")
+def users(shared: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+    """Kubeconfigs: of the admin, of one who may read Pods of the namespace, of one who may not."""
+    where = {"namespace": shared.namespace}
+    with shared.users(tmp_path_factory.mktemp("users"), READER, NOBODY) as found:
+        shared.kubectl("create", "role", READER, "--verb=get,list", "--resource=pods", **where)
+        account = f"--serviceaccount={shared.namespace}:{READER}"
+        shared.kubectl("create", "rolebinding", READER, f"--role={READER}", account, **where)
+        yield found
+        shared.kubectl("delete", "role,rolebinding", READER, **where)
+
+
+@pytest.fixture
+def devices(cluster: Cluster) -> Iterator[Devices]:
+    """Device objects for one test, with the class ``gpu``."""
+    made = Devices(cluster)
+    made.device_class()
+    yield made
+    cluster.clear()
+    made.clear()
 
 
 @pytest.fixture

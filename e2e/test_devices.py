@@ -8,7 +8,6 @@ expected holds for both.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,16 +18,6 @@ from e2e.provider import NodeSpec, wait_until
 from e2e.test_faults import says_no_traceback
 
 pytestmark = pytest.mark.e2e
-
-
-@pytest.fixture
-def devices(cluster: Cluster) -> Iterator[Devices]:
-    """Device objects for one test, with the class ``gpu``."""
-    made = Devices(cluster)
-    made.device_class()
-    yield made
-    cluster.clear()
-    made.clear()
 
 
 def test_a_pod_goes_where_its_claim_gets_a_device(

@@ -48,15 +48,6 @@ def config(cluster: Cluster) -> Iterator[Path]:
     cluster.kubectl("delete", "queue", "all")
 
 
-@pytest.fixture
-def devices(cluster: Cluster) -> Iterator[Devices]:
-    made = Devices(cluster)
-    made.device_class()
-    yield made
-    cluster.clear()
-    made.clear()
-
-
 class Run:
     """Makes Pods and sees what becomes of them."""
 

@@ -14,28 +14,15 @@ import pytest
 import yaml
 
 from bayplan.client.lease_holder import PORT
-from e2e.cluster import NAME, SOON, SYSTEM, Bayplan, Cluster, pod
+from e2e.cluster import NAME, NOBODY, READER, SOON, SYSTEM, Bayplan, Cluster, pod
 from e2e.provider import NodeSpec, wait_until
 from e2e.provider.process import Endpoint, Part, free_port
 from e2e.provider.programs import STAGES
 
 pytestmark = pytest.mark.e2e
 
-READER, NOBODY = "status-reader", "status-nobody"
 NODE, FOREIGN = "status-n1", "status-foreign"
 HOST = socket.gethostname()
-
-
-@pytest.fixture(scope="module")
-def users(shared: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
-    """Kubeconfigs: of the admin, of one who may list Pods of this namespace, of one who may not."""
-    where = {"namespace": shared.namespace}
-    with shared.users(tmp_path_factory.mktemp("users"), READER, NOBODY) as found:
-        shared.kubectl("create", "role", READER, "--verb=get,list", "--resource=pods", **where)
-        account = f"--serviceaccount={shared.namespace}:{READER}"
-        shared.kubectl("create", "rolebinding", READER, f"--role={READER}", account, **where)
-        yield found
-        shared.kubectl("delete", "role,rolebinding", READER, **where)
 
 
 @pytest.fixture

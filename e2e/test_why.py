@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster import OTHER, SOON, Bayplan, Cluster, pod
+from e2e.cluster import NOBODY, OTHER, READER, SOON, Bayplan, Cluster, pod
 from e2e.provider import NodeSpec, wait_until
 
 pytestmark = pytest.mark.e2e
-
-READER, NOBODY = "pod-reader", "no-reader"
 
 
 @pytest.fixture(scope="module")
@@ -25,18 +23,6 @@ def bayplan(shared: Cluster) -> Iterator[Bayplan]:
     made.start()
     yield made
     made.stop(grace=60)
-
-
-@pytest.fixture(scope="module")
-def users(shared: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
-    """Kubeconfigs: of the admin, of one who may get Pods of this namespace, of one who may not."""
-    where = {"namespace": shared.namespace}
-    with shared.users(tmp_path_factory.mktemp("users"), READER, NOBODY) as found:
-        shared.kubectl("create", "role", READER, "--verb=get", "--resource=pods", **where)
-        account = f"--serviceaccount={shared.namespace}:{READER}"
-        shared.kubectl("create", "rolebinding", READER, f"--role={READER}", account, **where)
-        yield found
-        shared.kubectl("delete", "role,rolebinding", READER, **where)
 
 
 def why(
