@@ -20,7 +20,7 @@ from bayplan.recordings.moments import Moment, Moments
 from bayplan.recordings.recorder import Recorder, header_of
 from bayplan.recordings.stripped import stripping
 from bayplan.testing import PodBuilder, make_pod
-from bayplan.view.columns import MOMENTS
+from bayplan.view.timeline import MOMENTS
 
 
 def _pods(moment: Moment) -> dict[str, str]:

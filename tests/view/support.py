@@ -8,7 +8,10 @@ from tests.core_harness import Cluster
 
 from bayplan.testing import make_node, make_pod
 from bayplan.view.board import Board
-from bayplan.view.columns import MOMENTS, NONE, Bays, take
+from bayplan.view.columns import Bays
+from bayplan.view.table import NONE
+from bayplan.view.taken import take
+from bayplan.view.timeline import MOMENTS
 
 ZONE, RACK = "topology.kubernetes.io/zone", "topology.kubernetes.io/rack"
 GPU = "example.com/gpu"

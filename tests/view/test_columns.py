@@ -19,7 +19,9 @@ from bayplan.api.kinds import NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.inbox.messages import Changed
 from bayplan.testing import PodBuilder, make_node, make_object, make_pod
 from bayplan.view import columns
-from bayplan.view.columns import NONE, Bays, take
+from bayplan.view.columns import Bays
+from bayplan.view.table import NONE
+from bayplan.view.taken import take
 
 
 def document(made: Cluster, *args: Any) -> dict[str, Any]:

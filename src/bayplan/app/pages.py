@@ -307,7 +307,8 @@ class _Answers:
         return answer
 
     def bays(self, request: PageRequest) -> Answer:
-        from bayplan.view.columns import Bays, take  # noqa: PLC0415
+        from bayplan.view.columns import Bays  # noqa: PLC0415
+        from bayplan.view.taken import take  # noqa: PLC0415
 
         self._questions.check()
         namespace, core = _scope(request), self._core

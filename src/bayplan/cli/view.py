@@ -47,8 +47,9 @@ from bayplan.view.board import (
     RefusedError,
     SaysWhy,
 )
-from bayplan.view.columns import LEVELS, History
+from bayplan.view.columns import LEVELS
 from bayplan.view.session import Session, is_loopback
+from bayplan.view.timeline import History
 
 T = TypeVar("T")
 

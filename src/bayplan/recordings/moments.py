@@ -15,7 +15,7 @@ from bayplan.api.pod import DISRUPTION_TARGET
 from bayplan.recordings.file import RecordingError, RecordingReader, lines_of
 from bayplan.recordings.lines import Line, Type, kind_id
 from bayplan.recordings.recorder import Known, take
-from bayplan.view.columns import MOMENTS, History
+from bayplan.view.timeline import MOMENTS, History
 
 _PODS = kind_id(POD)
 

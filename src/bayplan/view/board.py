@@ -27,7 +27,9 @@ from bayplan.explain.why import Why
 from bayplan.groups.placers import Placers
 from bayplan.profiles import OneForAll, Profiles
 from bayplan.report.records import Records
-from bayplan.view.columns import LEVELS, Bays, History, Taken, take
+from bayplan.view.columns import LEVELS, Bays
+from bayplan.view.taken import Taken, take
+from bayplan.view.timeline import History
 from bayplan.world import World
 
 T = TypeVar("T")
