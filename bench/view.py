@@ -44,7 +44,7 @@ SAVED = "Number(document.body.dataset.generation ?? 0) > 0 && bayplan.picture.pa
 FRAMES = """new Promise((done) => {
   const {picture} = bayplan, from = performance.now();
   let [frames, side] = [0, 1];
-  picture.zoom = MULTIPLE;
+  picture.zoomBy(MULTIPLE / picture.zoom);
   const step = () => {
     picture.pan(side * 7, side * 3);
     if (picture.left <= 0 || frames % 60 === 59) side = -side;

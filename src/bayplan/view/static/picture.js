@@ -1,11 +1,16 @@
 // The picture: nodes as cells on a canvas, in blocks by domain. Far away a cell is one colour, filled from
 // below; from NEAR pixels on, Pods are strips in it. Nothing moves by itself.
+//
+// Every rectangle is whole pixels of the device: others cost a browser without a GPU several times as much.
+// So is every step of the picture when it is dragged: what is shown already is copied to its new place, and
+// only what comes into view is drawn.
 
 import { byPeople } from "./data.js";
 
 const NEAR = 24;
 const MOST_DEVICES = 64; // of a kind, that are drawn one by one
 const NAMED = 56; // from here on a cell has its name
+const HATCHED = 6; // from here on a rectangle of a category has its lines
 const NOT_KNOWN = -1; // a category or step
 const GAP = 18; // between blocks, with their label
 const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8c8c8c"];
@@ -20,7 +25,8 @@ export class Picture {
     this.context = canvas.getContext("2d");
     this.slots = new Map(); // by block, rows of nodes in their places; NaN where none is any more
     this.zoom = 1;
-    [this.left, this.top] = [0, 0];
+    [this.left, this.top] = [0, 0]; // of the view, always whole pixels of the device
+    this.shown = null; // where the view was when it was drawn; null while all has to be drawn anew
     this.selected = -1;
     this.lost = new Set(); // names of nodes that are thought away
     this.ghosts = new Map(); // by name of a node, how many Pods would go there
@@ -52,6 +58,29 @@ export class Picture {
       this.shares[row] = lens.share(row) ?? 0;
       this.codes[row] = (lens.category ?? lens.step)(row) ?? NOT_KNOWN;
     }
+    this.ofPods = null;
+  }
+
+  // The same of each Pod: by row the share of its node that it takes, and with what that is filled.
+  readPods() {
+    const { bays, lens } = this;
+    const count = bays.pods.node?.length ?? 0;
+    const [shares, codes] = [new Float32Array(count), new Int16Array(count)];
+    for (let row = 0; row < bays.size; row++) {
+      const resource = this.resource(row);
+      const offered = bays.nodes[`allocatable/${resource}`]?.[row] ?? 0;
+      for (const pod of bays.podsOn(row)) {
+        const amount = resource === "pods" ? 1 : (bays.amounts(pod)[resource] ?? 0);
+        shares[pod] = offered > 0 ? amount / offered : 0;
+        codes[pod] = lens.ofPod ? (lens.codeOf(lens.ofPod(pod)) ?? NOT_KNOWN) : this.codes[row];
+      }
+    }
+    this.ofPods = { shares, codes };
+  }
+
+  // What the strips of a node are shares of.
+  resource(row) {
+    return this.lens.resource ?? this.bays.dominant(row, this.resources)[1];
   }
 
   forget() {
@@ -150,6 +179,11 @@ export class Picture {
   // Drawing
 
   draw() {
+    this.shown = null;
+    this.request();
+  }
+
+  request() {
     if (this.waiting) return;
     this.waiting = true;
     requestAnimationFrame(() => {
@@ -161,38 +195,68 @@ export class Picture {
   paint() {
     const { context, bays, lens } = this;
     if (!bays || !lens || !this.x) return;
+    const areas = this.shown ? this.moved() : [[0, 0, this.width, this.height]];
+    this.shown = [this.left, this.top];
+    if (!areas.length) return;
     this.readStyle();
+    context.save();
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    context.beginPath();
+    for (const area of areas) context.rect(...area);
+    context.clip();
     context.clearRect(0, 0, this.width, this.height);
     const size = this.cell * this.zoom;
-    const inner = size > 5 ? size - 1 : size > 2.5 ? size - 0.5 : size;
-    const near = size >= NEAR;
-    const visible = this.visible(size);
+    const inner = this.whole(size > 5 ? size - 1 : size > 2.5 ? size - 0.5 : size + 0.5);
+    const visible = this.visible(size, areas);
     context.fillStyle = this.empty;
     for (const row of visible) context.fillRect(this.px(row), this.py(row), inner, inner);
-    if (near) for (const row of visible) this.strips(row, inner);
+    if (size >= NEAR) this.strips(visible, inner);
     else this.fills(visible, inner);
     this.marks(visible, inner);
     this.without(visible, inner);
     this.planned(visible, inner);
     this.labels();
     this.frame(inner);
+    context.restore();
     if (!this.painted) this.painted = performance.now();
   }
 
+  // Copy what is shown to where it is now; returns what has to be drawn: left, top, width, height.
+  moved() {
+    const { canvas, context, width, height } = this;
+    const [right, down] = [this.left - this.shown[0], this.top - this.shown[1]];
+    if (Math.abs(right) >= width || Math.abs(down) >= height) return [[0, 0, width, height]];
+    if (right || down) {
+      context.setTransform(1, 0, 0, 1, 0, 0);
+      context.globalCompositeOperation = "copy";
+      context.drawImage(canvas, Math.round(-right * this.ratio), Math.round(-down * this.ratio));
+      context.globalCompositeOperation = "source-over";
+    }
+    const areas = [];
+    if (right) areas.push([right > 0 ? width - right : 0, 0, Math.abs(right), height]);
+    if (down) areas.push([0, down > 0 ? height - down : 0, width, Math.abs(down)]);
+    return areas;
+  }
+
+  // A length in whole pixels of the device.
+  whole(length) {
+    return Math.round(length * this.ratio) / this.ratio;
+  }
+
   px(row) {
-    return this.x[row] * this.zoom - this.left;
+    return this.whole(this.x[row] * this.zoom) - this.left;
   }
 
   py(row) {
-    return this.y[row] * this.zoom - this.top;
+    return this.whole(this.y[row] * this.zoom) - this.top;
   }
 
-  visible(size) {
+  // Rows of nodes that are at least partly in one of the areas.
+  visible(size, areas) {
     const rows = [];
     for (let row = 0; row < this.x.length; row++) {
       const [x, y] = [this.px(row), this.py(row)];
-      if (x > -size && x < this.width && y > -size && y < this.height) rows.push(row);
+      if (areas.some(([left, top, wide, high]) => x > left - size - 1 && x < left + wide && y > top - size - 1 && y < top + high)) rows.push(row);
     }
     return rows;
   }
@@ -210,7 +274,7 @@ export class Picture {
       context.fillStyle = this.colour(code, inner);
       const least = code === NOT_KNOWN ? 0 : lens.category ? 0.3 : 0.06;
       for (const row of ofIt) {
-        const high = Math.min(Math.max(this.shares[row], least), 1) * inner;
+        const high = this.whole(Math.min(Math.max(this.shares[row], least), 1) * inner);
         context.fillRect(this.px(row), this.py(row) + inner - high, inner, high);
       }
     }
@@ -218,41 +282,60 @@ export class Picture {
 
   colour(code, size) {
     if (code === NOT_KNOWN) return this.unknown;
-    return this.lens.category ? this.hatched(code, size >= 6) : this.scale[code];
+    return this.lens.category ? this.hatched(code, size >= HATCHED) : this.scale[code];
   }
 
-  // Pods of a node from below, as high as their share of what the lens shows.
-  strips(row, inner) {
-    const { bays, lens, context } = this;
-    const resource = lens.resource ?? bays.dominant(row, this.resources)[1];
-    const offered = bays.nodes[`allocatable/${resource}`]?.[row] ?? 0;
-    const [x, y] = [this.px(row), this.py(row)];
-    let bottom = y + inner;
-    for (const pod of bays.podsOn(row)) {
-      const amount = resource === "pods" ? 1 : (bays.amounts(pod)[resource] ?? 0);
-      const high = Math.max(offered > 0 ? (amount / offered) * inner : 0, 1);
-      if (bottom - high < y - 0.5) break;
-      const code = lens.ofPod ? (lens.codeOf(lens.ofPod(pod)) ?? NOT_KNOWN) : this.codes[row];
-      context.fillStyle = this.colour(code, high);
-      context.fillRect(x, bottom - high, inner, high - (high > 3 ? 1 : 0));
-      const state = bays.pods.state[pod];
-      if (state === 1) {
-        context.fillStyle = this.pattern("leaving", this.ink, "rgba(0,0,0,0)", 1);
-        context.fillRect(x, bottom - high, inner, high);
-      } else if (state === 2) {
-        context.strokeStyle = this.ink;
-        context.strokeRect(x + 0.5, bottom - high + 0.5, inner - 1, high - 1);
+  // Pods of each node from below, as high as their share of what the lens shows; by colour.
+  strips(rows, inner) {
+    if (!this.ofPods || this.bays.podsMoved) this.readPods();
+    const { bays, context } = this;
+    const { shares, codes } = this.ofPods;
+    const byColour = new Map(); // code and whether lines of a hatch can be seen: then x, top, height by threes
+    const add = (code, x, top, high, shown) => {
+      const key = 2 * code + (high >= HATCHED);
+      let strips = byColour.get(key);
+      if (!strips) byColour.set(key, (strips = []));
+      const last = strips.length - 3;
+      if (shown === high && strips[last] === x && strips[last + 1] === top + high) {
+        strips[last + 1] = top; // nothing tells the two apart
+        strips[last + 2] += high;
+      } else strips.push(x, top, shown);
+    };
+    const [leaving, binding] = [[], []];
+    for (const row of rows) {
+      const [x, y] = [this.px(row), this.py(row)];
+      let bottom = y + inner;
+      for (const pod of bays.podsOn(row)) {
+        const top = Math.min(this.whole(bottom - shares[pod] * inner), bottom - 1);
+        if (top < y) break;
+        const high = bottom - top;
+        add(codes[pod], x, top, high, high - (high > 3 ? 1 : 0));
+        const state = bays.pods.state[pod];
+        if (state === 1) leaving.push([x, top, high]);
+        if (state === 2) binding.push([x, top, high]);
+        bottom = top;
       }
-      bottom -= high;
+      const rest = this.whole((bays.share(row, this.resource(row)) ?? 0) * inner - (y + inner - bottom)); // of Pods that are not shown
+      if (!bays.named && rest >= 1) add(NOT_KNOWN, x, Math.max(bottom - rest, y), 0, Math.min(rest, bottom - y));
     }
-    const rest = (bays.share(row, resource) ?? 0) * inner - (y + inner - bottom); // of Pods that are not shown
-    if (!bays.named && rest >= 1) {
-      context.fillStyle = this.unknown;
-      context.fillRect(x, Math.max(bottom - rest, y), inner, Math.min(rest, bottom - y));
+    for (const [key, strips] of byColour) {
+      context.fillStyle = this.colour(key >> 1, key & 1 ? HATCHED : 0);
+      for (let i = 0; i < strips.length; i += 3) context.fillRect(strips[i], strips[i + 1], inner, strips[i + 2]);
     }
+    context.fillStyle = this.pattern("leaving", this.ink, "rgba(0,0,0,0)", 1);
+    for (const [x, top, high] of leaving) context.fillRect(x, top, inner, high);
+    context.strokeStyle = this.ink;
+    for (const [x, top, high] of binding) context.strokeRect(x + 0.5, top + 0.5, inner - 1, high - 1);
+    for (const row of rows) this.near(row, inner);
+  }
+
+  // What a node has besides its Pods: the colour of its category, devices, its name.
+  near(row, inner) {
+    const { lens, context } = this;
+    const [x, y] = [this.px(row), this.py(row)];
     if (lens.category && !lens.ofPod) {
       context.fillStyle = this.colour(this.codes[row], inner);
-      context.fillRect(x, y, inner, Math.max(4, inner / 8));
+      context.fillRect(x, y, inner, this.whole(Math.max(4, inner / 8)));
     }
     this.devices(row, x, y, inner);
     if (inner >= NAMED) {
@@ -412,7 +495,9 @@ export class Picture {
       hatch(context, ground, key === "leaving" ? line : "rgba(0,0,0,0.45)", kind);
       this.patterns.set(name, this.context.createPattern(tile, "repeat"));
     }
-    return this.patterns.get(name);
+    const pattern = this.patterns.get(name);
+    pattern.setTransform(new DOMMatrix([1, 0, 0, 1, -this.left, -this.top])); // it moves with the cells
+    return pattern;
   }
 
   // The same for the legend.
@@ -465,28 +550,35 @@ export class Picture {
   reveal(row) {
     const size = this.cell * this.zoom;
     const [x, y] = [this.px(row), this.py(row)];
-    if (x < 0) this.left += x - 8;
-    if (y < 0) this.top += y - 24;
-    if (x + size > this.width) this.left += x + size - this.width + 8;
-    if (y + size > this.height) this.top += y + size - this.height + 8;
+    let [left, top] = [this.left, this.top];
+    if (x < 0) left += x - 8;
+    if (y < 0) top += y - 24;
+    if (x + size > this.width) left += x + size - this.width + 8;
+    if (y + size > this.height) top += y + size - this.height + 8;
+    this.view(left, top);
   }
 
   // Zoom by a factor, with this point staying where it is.
   zoomBy(factor, x = this.width / 2, y = this.height / 2) {
     const zoom = Math.min(Math.max(this.zoom * factor, 1), 256 / this.cell);
-    this.left = (this.left + x) * (zoom / this.zoom) - x;
-    this.top = (this.top + y) * (zoom / this.zoom) - y;
+    const [left, top] = [(this.left + x) * (zoom / this.zoom) - x, (this.top + y) * (zoom / this.zoom) - y];
     this.zoom = zoom;
-    this.pan(0, 0);
-  }
-
-  pan(dx, dy) {
-    this.left = Math.min(Math.max(this.left + dx, 0), this.width * (this.zoom - 1));
-    this.top = Math.min(Math.max(this.top + dy, 0), this.height * (this.zoom - 1));
+    this.view(left, top);
     this.draw();
   }
 
-  whole() {
+  pan(dx, dy) {
+    this.view(this.left + dx, this.top + dy);
+    this.request();
+  }
+
+  // Let the view begin there, or as near as the picture's edges allow.
+  view(left, top) {
+    this.left = this.whole(Math.min(Math.max(left, 0), this.width * (this.zoom - 1)));
+    this.top = this.whole(Math.min(Math.max(top, 0), this.height * (this.zoom - 1)));
+  }
+
+  all() {
     [this.zoom, this.left, this.top] = [1, 0, 0];
     this.draw();
   }

@@ -46,7 +46,7 @@ export function timeline(bays, canvas) {
   const count = Math.max(10, Math.floor((width - WORDS) / 4));
   LANES.forEach(({ name, index, property }, lane) => {
     const values = bars(moments, index, until, count, seconds / count);
-    const most = Math.max(1, ...values);
+    const most = Math.max(...values);
     const bottom = (lane + 1) * LANE - 1;
     context.fillStyle = style.getPropertyValue(property);
     values.forEach((value, i) => {
@@ -54,7 +54,7 @@ export function timeline(bays, canvas) {
       context.fillRect(WORDS + i * 4, bottom - high, 3, high);
     });
     context.fillStyle = style.getPropertyValue("--ink");
-    context.fillText(`${name} (${most})`, 0, bottom - 3, WORDS - 6);
+    context.fillText(most ? `${name} (${most})` : name, 0, bottom - 3, WORDS - 6);
   });
   if (bays.recorded) context.fillRect(WORDS + ((bays.at - since) / seconds) * count * 4 - 1, 0, 2, LANES.length * LANE);
   canvas.setAttribute("aria-label", said(bays, moments));

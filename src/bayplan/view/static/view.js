@@ -322,7 +322,7 @@ const KEYS = {
   "+": () => picture.zoomBy(1.5),
   "=": () => picture.zoomBy(1.5),
   "-": () => picture.zoomBy(1 / 1.5),
-  0: () => picture.whole(),
+  0: () => picture.all(),
   Escape: close,
 };
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
