@@ -197,7 +197,7 @@ class GroupCycle:
             binding = Binding(
                 member.pod, member.framework, member.state, member.waits, started=started_at
             )
-            binding.evaluated, binding.feasible = placement.evaluated, placement.feasible
+            binding.choice = placement.choice
             binding.barrier = barriers.get(member.pod.uid)
             if binding.barrier is not None:
                 self._flights[binding.barrier].bindings[member.pod.uid] = binding

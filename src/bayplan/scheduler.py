@@ -309,7 +309,7 @@ class Scheduler:
         assert member is not None
         assert placement is not None
         binding = Binding(member.pod, member.framework, member.state, member.waits, started=started)
-        binding.evaluated, binding.feasible = placement.evaluated, placement.feasible
+        binding.choice = placement.choice
         self._start(queued, binding)
 
     def _start(self, queued: QueuedPod, binding: Binding) -> None:
@@ -355,15 +355,15 @@ class Scheduler:
         waited = None if since is None else self._clock() - since
         flushed = queued.was_flushed_from_unschedulable
         self._instrument.scheduled(queued.attempts, waited, flushed)
-        self._report.scheduled(pod, profile)
+        self._report.scheduled(pod, profile, binding.choice)
         if logs.enabled(2):
             log.info(
                 "Successfully bound pod to node",
                 v=2,
                 pod=pod.key,
                 node=pod.node_name,
-                evaluatedNodes=binding.evaluated,
-                feasibleNodes=binding.feasible,
+                evaluatedNodes=binding.choice.evaluated,
+                feasibleNodes=binding.choice.feasible,
                 ms=round(seconds * 1000, 3),
             )
 

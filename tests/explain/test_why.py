@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from tests.core_harness import Cluster
 from tests.groups import members, pod_group
 from tests.queues import pod as tenant_pod
@@ -157,6 +158,37 @@ def test_bound_gone_and_foreign_pods() -> None:
     core = cluster.core
     who = Why(core.world, core.profiles, core.placers, core.records, names=True)
     assert who.of_pod("default", "never") is None
+
+
+@pytest.mark.parametrize("nodes", [1, 4, 300, 3000])
+@pytest.mark.parametrize("spread", [False, True], ids=["by load", "by node"])
+def test_how_the_node_was_chosen_is_remembered_as_it_was_then(nodes: int, spread: bool) -> None:
+    cluster = Cluster()
+    cluster.add(*(make_node(f"n{i}").capacity(cpu=str(4 + i % 3), pods=10) for i in range(nodes)))
+    cluster.add(*(make_pod(f"old-{i}").req(cpu="1").node(f"n{i}") for i in range(nodes // 2)))
+    pod = make_pod("p").label("app", "p").req(cpu="5")
+    if spread:
+        pod.spread("kubernetes.io/hostname", {"matchLabels": {"app": "p"}}, when="ScheduleAnyway")
+    cluster.add(pod)
+    core = cluster.core
+    who = Why(core.world, core.profiles, core.placers, core.records, names=True, whole=True)
+    asked = who.of_pod("default", "p")
+    cluster.run()
+    cluster.add(*(make_node(f"later-{i}").capacity(cpu="64", pods=10) for i in range(nodes)))
+    last = ask(cluster, "p")["last"]
+    assert asked is not None
+    verdict = asked["verdict"]
+    if nodes == 1:  # it has 4 CPUs
+        assert "chosen" not in last
+        return
+    fitting = [status["code"] for status in verdict["nodes"].values()].count("Success")
+    assert (last["chosen"]["evaluated"], last["chosen"]["fitting"]) == (nodes, fitting)
+    totals = list(verdict.get("totals", {}).values())
+    if fitting > 1:
+        assert last["chosen"]["total"] == max(totals) == verdict["totals"][last["node"]]
+        assert last["chosen"]["equal"] == totals.count(max(totals))
+    else:
+        assert "total" not in last["chosen"]
 
 
 def ask_of_group(cluster: Cluster, name: str, *, names: bool = True) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ import numpy as np
 from bayplan.config.points import Point
 from bayplan.engine.diagnosis import Diagnosis
 from bayplan.engine.search import Fit
-from bayplan.engine.ties import Ties
+from bayplan.engine.ties import Choice, Ties
 from bayplan.framework.interface import PostFilterResult
 from bayplan.framework.status import QUEUE_CLOSED, QUEUE_LIMIT, Status
 
@@ -55,6 +55,11 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
     def feasible(self) -> int:
         """How many of them fit."""
         return self.fit.count
+
+    @property
+    def choice(self) -> Choice:
+        """How the node was chosen."""
+        return Choice(self.fit.evaluated, self.fit.count, self.best.count, self.best.total)
 
     def without_rows(self) -> Placement:
         """Its counts alone: the rows of 50,000 tries on 5,000 nodes take more than 300 MB."""

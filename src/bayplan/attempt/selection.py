@@ -126,7 +126,7 @@ class NodeChooser:
         best = self._best(framework, state, pod, fit)
         row = best.row(0) if best.count == 1 else self._tie_break(self.nodes, best)
         if state.explained:
-            best = Ties(best.rows)
+            best = Ties(best.rows, best.total)
         return Selection(self.nodes.names[row] or "", best, fit)
 
     def _find(self, framework: Framework, state: CycleState, pod: Pod) -> Fit:

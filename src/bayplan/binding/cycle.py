@@ -24,6 +24,7 @@ from bayplan.binding.preparing import PreparingPods
 from bayplan.binding.waiting import WaitingPods
 from bayplan.engine.faults import AttemptFault, is_interrupt
 from bayplan.engine.runtime import Framework
+from bayplan.engine.ties import Choice
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import Status
 from bayplan.inbox.inbox import Inbox
@@ -55,8 +56,7 @@ class Binding:
         failure: what went wrong before the cycle could begin.
         permitted: whether Permit is behind it: a failure from there on is no verdict on the node.
         timed_out: whether it waited in Permit until its time was up.
-        evaluated: how many nodes were filtered.
-        feasible: how many of them fit.
+        choice: how the node was chosen.
         barrier: where it waits for the other Pods of its group; None for a Pod of its own.
         retried: whether its binding was refused once and is tried again, as that of a group is.
         started: when the attempt began, `time.perf_counter`.
@@ -70,8 +70,7 @@ class Binding:
     failure: Status | None = None
     permitted: bool = False
     timed_out: bool = False
-    evaluated: int = 0
-    feasible: int = 0
+    choice: Choice = Choice()
     barrier: Barrier | None = None
     retried: bool = False
     started: float = field(default_factory=time.perf_counter)

@@ -143,13 +143,22 @@ def _print(console: Console, answer: dict[str, Any], shown: int | None) -> None:
             console.print(Padding(table, (0, 0, 0, 2), expand=False))
 
 
+def _chosen(chosen: dict[str, int]) -> str:
+    """How the node of a Pod was chosen, when it was."""
+    text = f"{chosen['fitting']} of {chosen['evaluated']} nodes fitted"
+    if "total" not in chosen:
+        return text
+    return f"{text}, {chosen['equal']} of these with the highest score, {chosen['total']}"
+
+
 def lines(answer: dict[str, Any]) -> Iterator[str]:
     """What is known beside the sentence and what is decided now."""
     yield from asking.standby(answer)
     if last := answer.get("last"):
         node = f" on {last['node']}" if "node" in last else ""
         said = f": {last['message']}" if "message" in last else ""
-        yield f"last attempt, {last['time']}: {last['reason']}{node}{said}"
+        chosen = f": {_chosen(last['chosen'])}" if "chosen" in last else ""
+        yield f"last attempt, {last['time']}: {last['reason']}{node}{said}{chosen}"
     queue = answer.get("queue", {}) or answer.get("group", {}).get("queue", {})
     if queue:
         parts = [f"queue: {queue['state']}", f"{queue['attempts']} attempts"]

@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from bayplan.cache.node_table import IntArray
+
+
+class Choice(NamedTuple):
+    """How a node was chosen, in numbers.
+
+    Attributes:
+        evaluated: nodes that were filtered.
+        feasible: how many of these fit.
+        equal: how many of these have the highest total score; 0 where that is not known.
+        total: that score; None where no node was scored.
+    """
+
+    evaluated: int = 0
+    feasible: int = 0
+    equal: int = 0
+    total: int | None = None
 
 
 class Ties:
@@ -12,11 +30,13 @@ class Ties:
 
     Attributes:
         count: how many they are.
+        total: the score of each; None where they were not scored.
     """
 
-    def __init__(self, rows: IntArray) -> None:
+    def __init__(self, rows: IntArray, total: int | None = None) -> None:
         self._rows = rows
         self.count = len(rows)
+        self.total = total
 
     @property
     def rows(self) -> IntArray:
@@ -31,4 +51,5 @@ class Ties:
 def highest(totals: IntArray) -> Ties:
     """The rows with the highest of ``totals``, ``(n,)``."""
     # As np.flatnonzero and `max`, whose detours take 6 us and 1 us, once for every Pod.
-    return Ties((totals == np.maximum.reduce(totals)).nonzero()[0])
+    total = np.maximum.reduce(totals)
+    return Ties((totals == total).nonzero()[0], total)

@@ -19,6 +19,7 @@ from bayplan.api.pod import Pod
 from bayplan.cache.requests import pod_requests
 from bayplan.decide.deciding import deciding
 from bayplan.engine.faults import PLUGIN_TIMEOUT
+from bayplan.engine.ties import Choice
 from bayplan.explain.autoscaler import autoscaler, condition_reason
 from bayplan.explain.explanation import eviction, explain, gate_status
 from bayplan.explain.group import GroupExplainer
@@ -138,7 +139,7 @@ class Why:
         }
         if record.node and (self._names or record.reason == "Scheduled"):
             last["node"] = record.node
-        return {key: value for key, value in last.items() if value}
+        return {key: value for key, value in last.items() if value} | _chosen(record.choice)
 
     def _with_node(self, pod: Pod) -> Answer:
         assumed = self._world.cache.pod(pod.uid) or pod
@@ -277,6 +278,15 @@ class Why:
         every = sorted(keys)
         named = [key for key in every if self._names or key.startswith(f"{namespace}/")]
         return {title: len(every), f"{title}Pods": named[:NEAREST]} if every else {}
+
+
+def _chosen(choice: Choice) -> Answer:
+    if not choice.feasible:
+        return {}
+    chosen: Answer = {"evaluated": choice.evaluated, "fitting": choice.feasible}
+    if choice.total is not None and choice.equal:
+        chosen |= {"total": int(choice.total), "equal": choice.equal}
+    return {"chosen": chosen}
 
 
 def _stamp(at: datetime) -> str:

@@ -13,6 +13,7 @@ from bayplan.api.pod import Pod
 from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.attempt.outcome import Rejection
 from bayplan.engine.faults import PLUGIN_TIMEOUT, AttemptFault
+from bayplan.engine.ties import Choice
 from bayplan.framework.handle import EventRecorder
 from bayplan.report.records import Records
 
@@ -40,10 +41,10 @@ class Report:
         self._statuses = statuses
         self._records = records
 
-    def scheduled(self, pod: Pod, profile: str) -> None:
+    def scheduled(self, pod: Pod, profile: str, choice: Choice) -> None:
         """``pod`` is bound to its node."""
         if self._records is not None:
-            self._records.add(pod, profile, "Scheduled", node=pod.node_name)
+            self._records.add(pod, profile, "Scheduled", node=pod.node_name, choice=choice)
         note = f"Successfully assigned {pod.namespace}/{pod.name} to {pod.node_name}"
         self._events.event(pod, None, "Normal", "Scheduled", "Binding", note, profile)
 

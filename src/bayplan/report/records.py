@@ -1,8 +1,8 @@
 """Records: what came of the last attempt of each Pod, for those who ask later.
 
 At least half of the newest `MOST` Pods are remembered, by uid. A record has the text that was
-written on the Pod, not the arrays it was made of: some 500 bytes, most of them the text, which
-equal records share.
+written on the Pod, or how its node was chosen in numbers, not the arrays it was made of: some 500
+bytes, most of them the text, which equal records share.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from bayplan.api.pod import Pod
+from bayplan.engine.ties import Choice
 
 MOST = 10_000
 """Pods that are remembered: about 5 MB."""
+NO_CHOICE = Choice()
 
 
 class Record(NamedTuple):
@@ -27,6 +29,7 @@ class Record(NamedTuple):
         reason: ``Scheduled``, or the reason of the condition PodScheduled.
         message: of that condition; "" for a Pod that was bound.
         node: where it was bound, or what it was nominated to; "" for neither.
+        choice: how the node was chosen of a Pod that was bound.
     """
 
     key: str
@@ -35,6 +38,7 @@ class Record(NamedTuple):
     reason: str
     message: str
     node: str
+    choice: Choice
 
 
 class Records:
@@ -50,15 +54,23 @@ class Records:
 
     def __init__(self, now: Callable[[], float], most: int = MOST) -> None:
         self._now, self._half = now, most // 2
-        self._young: dict[str, tuple[str, str, float, str, str, str]] = {}
+        self._young: dict[str, tuple[str, str, float, str, str, str, Choice]] = {}
         self._old = self._young
 
-    def add(self, pod: Pod, profile: str, reason: str, message: str = "", node: str = "") -> None:
+    def add(
+        self,
+        pod: Pod,
+        profile: str,
+        reason: str,
+        message: str = "",
+        node: str = "",
+        choice: Choice = NO_CHOICE,
+    ) -> None:
         """An attempt for ``pod`` has ended."""
         if len(self._young) >= self._half:
             self._old, self._young = self._young, {}
         text = sys.intern(message) if message else ""
-        self._young[pod.uid] = (pod.key, profile, self._now(), reason, text, node)
+        self._young[pod.uid] = (pod.key, profile, self._now(), reason, text, node, choice)
 
     def of(self, uid: str) -> Record | None:
         """The last attempt of the Pod."""

@@ -76,7 +76,7 @@ class _BlockTies(Ties):
     """Rows that are listed only when all are asked for."""
 
     def __init__(self, totals: IntArray, highest: int, blocks: IntArray, of: Blocks) -> None:
-        self._totals, self._highest, self._blocks = totals, highest, blocks
+        self._totals, self.total, self._blocks = totals, highest, blocks
         self._ends = of.counts(blocks).cumsum()
         self.count = int(self._ends[-1])
 
@@ -93,5 +93,5 @@ class _BlockTies(Ties):
 
     def _within(self, block: int) -> IntArray:
         start = block * BLOCK
-        rows: IntArray = (self._totals[start : start + BLOCK] == self._highest).nonzero()[0]
+        rows: IntArray = (self._totals[start : start + BLOCK] == self.total).nonzero()[0]
         return rows + start

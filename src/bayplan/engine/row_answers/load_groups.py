@@ -197,15 +197,16 @@ class GroupedAnswers(RowAnswers):
 
     def best(self) -> Ties:
         """See `RowAnswers.best`."""
-        tied = self._fitting[self._by_group == np.maximum.reduce(self._by_group, initial=-1)]
-        return _GroupTies([self._groups.members(group) for group in tied.tolist()])
+        total = np.maximum.reduce(self._by_group, initial=-1)
+        tied = self._fitting[self._by_group == total]
+        return _GroupTies([self._groups.members(group) for group in tied.tolist()], total)
 
 
 class _GroupTies(Ties):
     """The rows of some groups, listed only when all are asked for."""
 
-    def __init__(self, members: Sequence[array[int]]) -> None:
-        self._members = members
+    def __init__(self, members: Sequence[array[int]], total: int) -> None:
+        self._members, self.total = members, total
         self.count = sum(map(len, members))
 
     @cached_property
