@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import structlog
+import yaml
 from rich.console import Console
 from tests.client.fault_server import Exchange, FaultServer, running_server
 from tests.core_harness import Cluster
@@ -107,6 +108,29 @@ def test_a_pod_that_fits_goes_to_its_node_in_green_when_its_turn_comes(
     assert explain("p").stdout.startswith("default/p goes to n1 when its turn comes\n")
     assert GREEN in coloured(explain, "p")
     assert json.loads(explain("pod/p", "-o", "json").stdout)[0]["best"] == ["n1"]
+
+
+def test_another_context_is_asked_with_its_user_in_its_namespace(
+    server: FaultServer, explain: Explain, tmp_path: Path
+) -> None:
+    cluster = small_cluster()
+    cluster.add(make_pod("p").namespace("shop").req(cpu="3"), make_pod("p").req(cpu="5"))
+    answers(server, cluster)
+    path = Path(write_kubeconfig(tmp_path))  # the current context leads nowhere
+    kubeconfig = yaml.safe_load(path.read_text())
+    kubeconfig["clusters"].append({"name": "d", "cluster": {"server": server.url}})
+    kubeconfig["users"].append({"name": "v", "user": {"token": "theirs"}})
+    other = {"cluster": "d", "user": "v", "namespace": "shop"}
+    kubeconfig["contexts"].append({"name": "other", "context": other})
+    path.write_text(yaml.safe_dump(kubeconfig))
+    assert explain("p", "--context", "other").stdout.startswith("shop/p goes to n1")
+    server.requests.clear()
+    assert explain("--context", "other").stdout.startswith("shop/p goes to n1")
+    listed = server.requests[0]
+    assert listed.path.startswith("/api/v1/namespaces/shop/pods")
+    assert listed.headers["Authorization"] == "Bearer theirs"
+    missing = explain("--context", "third")
+    assert (missing.exit_code, "third" in missing.output) == (2, True)
 
 
 def test_a_member_of_a_group_that_gathers_goes_nowhere(
