@@ -24,7 +24,7 @@ from bayplan.binding.preparing import PreparingPods
 from bayplan.binding.waiting import WaitingPods
 from bayplan.engine.faults import AttemptFault, is_interrupt
 from bayplan.engine.runtime import Framework
-from bayplan.engine.ties import Choice
+from bayplan.engine.ties import NO_CHOICE, Choice
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import Status
 from bayplan.inbox.inbox import Inbox
@@ -70,7 +70,7 @@ class Binding:
     failure: Status | None = None
     permitted: bool = False
     timed_out: bool = False
-    choice: Choice = Choice()
+    choice: Choice = NO_CHOICE
     barrier: Barrier | None = None
     retried: bool = False
     started: float = field(default_factory=time.perf_counter)

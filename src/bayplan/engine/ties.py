@@ -25,6 +25,9 @@ class Choice(NamedTuple):
     total: int | None = None
 
 
+NO_CHOICE = Choice()
+
+
 class Ties:
     """Rows in ascending order; read only.
 

@@ -12,11 +12,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from bayplan.api.pod import Pod
-from bayplan.engine.ties import Choice
+from bayplan.engine.ties import NO_CHOICE, Choice
 
 MOST = 10_000
 """Pods that are remembered: about 5 MB."""
-NO_CHOICE = Choice()
 
 
 class Record(NamedTuple):
