@@ -17,7 +17,7 @@ from bayplan.api.kinds import (
 )
 from bayplan.api.scheduling import ElasticQuota, PodGroup
 from bayplan.cache.sub_groups import SUB_GROUPS
-from bayplan.controllers.statuses import elastic_quota_status, pod_group_status
+from bayplan.controllers.statuses import MOST_USERS, elastic_quota_status, pod_group_status
 from bayplan.controllers.watched import Watched
 from bayplan.testing import Json, make_node, make_object, make_pod
 
@@ -115,6 +115,24 @@ def test_a_queue_shows_its_state_and_what_is_covered_and_never_evicted() -> None
     status = watched.statuses(NOW)[QUEUE, "team"]
     shown = [status[name] for name in ("state", "used", "covered", "neverEvicted")]
     assert shown == ["Draining", {"cpu": "5"}, {"cpu": "3"}, {"cpu": "1"}]
+
+
+def test_a_queue_shows_what_its_users_have_who_have_most_of_their_limit_first() -> None:
+    objects = Objects()
+    objects.queue(userLimit={"cpu": "4"})
+    objects.watched.put(NODE, make_node("n").capacity(cpu="500", pods="500").json)
+    for number in range(MOST_USERS):
+        of_one = make_pod(f"of-{number:02}").label("bayplan.dev/user", f"user-{number:02}")
+        objects.watched.put(POD, of_one.req(cpu="1").node("n").json)
+    without_user = make_pod("more").req(cpu="1500m").node("n")
+    objects.watched.put(POD, without_user.json)
+    users = objects.watched.statuses(NOW)[QUEUE, "team"]["users"]
+    assert isinstance(users, list)
+    assert users[:2] == [
+        {"name": "", "used": {"cpu": "1500m"}},
+        {"name": "user-00", "used": {"cpu": "1"}},
+    ]
+    assert users[-1]["name"] == f"user-{MOST_USERS - 2:02}"
 
 
 def test_a_status_that_the_object_has_is_not_written_again() -> None:

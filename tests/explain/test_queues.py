@@ -22,7 +22,7 @@ class Port:
     """The page of a scheduler with two Queues; its thread answers at once."""
 
     def __init__(self) -> None:
-        cluster = queue_cluster()
+        cluster = self.cluster = queue_cluster()
         cluster.add(queue("bank", "bank"), queue("shop", "shop", parent="all"))
         cluster.add(queue("all"))
         cluster.add(make_node("n1").capacity(cpu="4"))
@@ -46,6 +46,25 @@ def test_who_may_list_everything_sees_all_queues() -> None:
     assert (status, answer["kind"]) == (200, "QueuesAnswer")
     used = {one["queue"]: one["resources"]["cpu"]["used"] for one in answer["queues"]}
     assert used == {"all": 2000, "shop": 2000, "bank": 1000}
+
+
+def test_the_page_says_whose_turn_it_is_by_the_attempts_of_the_running_scheduler() -> None:
+    port = Port()
+    port.cluster.add(make_pod("a").namespace("bank").req(cpu="1"))
+    port.cluster.add(make_pod("b").namespace("shop").req(cpu="1"))
+    before = places(port)
+    turns = port.cluster.core.profiles.policy.turns
+    assert turns is not None
+    turns.tried(turns.tenant(make_pod("a").namespace("bank").obj()), 100)
+    assert before == {"all": (2, 0.0), "shop": (2, 0.0), "bank": (1, 0.0)}
+    assert places(port) == {"all": (1, 0.0), "shop": (1, 0.0), "bank": (2, 100.0)}
+    assert places(port) == places(port)
+
+
+def places(port: Port) -> dict[str, tuple[int, float]]:
+    """By queue, turn and attempts."""
+    listed = json.loads(port.get(EVERYTHING)[1])["queues"]
+    return {one["queue"]: (one["turn"], one["attempts"]) for one in listed}
 
 
 def test_who_may_list_pods_of_a_namespace_sees_the_queues_of_these() -> None:

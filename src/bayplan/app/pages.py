@@ -326,10 +326,12 @@ class _Answers:
         from bayplan.explain.queues import answer  # noqa: PLC0415
 
         self._questions.check()
-        namespace, world = _scope(request), self._core.world
+        namespace, core = _scope(request), self._core
         if isinstance(namespace, Answer):
             return namespace
-        asked = self._asked(lambda: answer(world, time.time(), namespace), names=not namespace)
+        asked = self._asked(
+            lambda: answer(core.world, core.profiles, time.time(), namespace), names=not namespace
+        )
         assert asked is not None
         return asked
 

@@ -34,9 +34,10 @@ from bayplan.cli.offline import Output
 from bayplan.client.kubeconfig import Kubeconfig
 from bayplan.config.args import FairShareArgs
 from bayplan.explain.queues import plain
+from bayplan.framework.turns import Place
 from bayplan.inbox.messages import Replaced
 from bayplan.plugins.fair_share.coverage import covered_amounts
-from bayplan.plugins.fair_share.turns import places
+from bayplan.plugins.fair_share.turns import QueueTurns
 from bayplan.simulation import load_cluster
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
 from bayplan.telemetry.instrument import Instrument
@@ -58,12 +59,12 @@ class Standing(NamedTuple):
     Attributes:
         report: its sums.
         covered: by resource, what of `used` is covered by what is guaranteed.
-        turn: 1 if the queue is the next one to have a Pod tried; None if none of its Pods may run.
+        place: whose turn it is; None if none of its Pods may run.
     """
 
     report: QueueReport
     covered: dict[str, int]
-    turn: int | None
+    place: Place | None
 
 
 app = typer.Typer(add_completion=False)
@@ -97,9 +98,9 @@ def queues(
     if not world.queues.active:
         plugins.unusable("there are no Queues")
     covered = covered_amounts(world.queues, world.cache)
-    turns = places(world.queues, args, now)
+    places = QueueTurns(world.queues, args.attempt_share, args.ageing, lambda: now).places()
     standings = [
-        Standing(report, covered.get(report.name, {}), turns.get(report.name))
+        Standing(report, covered.get(report.name, {}), places.get(report.name))
         for report in reports(world.queues, now)
     ]
     faults = world.queues.faults()
@@ -194,8 +195,8 @@ def _title(standing: Standing) -> str:
         facts.append(f"the oldest for {offline.age(state.oldest)}")
     if state.late:
         facts.append(f"late: the target is {offline.age(state.target)}")
-    if standing.turn is not None:
-        facts.append(f"turn {standing.turn}")
+    if standing.place is not None:
+        facts.append(f"turn {standing.place.turn}")
     return f"{state.name}{closed}{': ' if facts else ''}{', '.join(facts)}"
 
 
@@ -214,7 +215,4 @@ def _shown(state: QueueReport) -> list[tuple[str, Amounts]]:
 
 def _plain(standing: Standing, faults: Iterable[ObjectFault]) -> dict[str, Any]:
     """As docs/tenants.md describes it; amounts are milli-CPU, bytes and counts."""
-    data = plain(standing.report, faults) | {"turn": standing.turn}
-    for name, amounts in data["resources"].items():
-        amounts["covered"] = standing.covered.get(name, 0)
-    return data
+    return plain(standing.report, standing.place, faults, standing.covered)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from bayplan.api import quantity
@@ -39,6 +40,8 @@ FINAL = ("Finished", "Failed")
 NO_FAULTS = ("Accepted", "the queue takes part")
 KIND_ACCEPTED = ("Accepted", "queues can name the kind")
 NODES_MISSING = "NodesMissing"
+MOST_USERS = 64
+"""In a status: those who have most of their limit."""
 
 
 def pod_group_status(
@@ -100,17 +103,16 @@ def queue_statuses(
     statuses: dict[str, StatusFields] = {}
     for state in reports(tree, now):
         status: dict[str, object] = {
-            field: {
-                name: quantity.canonical(name, amount)
-                for name, amounts in state.amounts.items()
-                if (amount := getattr(amounts, field))
-            }
+            field: _quantities({name: getattr(its, field) for name, its in state.amounts.items()})
             for field in ("used", "demand", "share", "borrowed")
         }
         others = {"covered": covered.get(state.name, {}), "neverEvicted": state.never_evicted}
         for field, its in others.items():
-            status[field] = {name: quantity.canonical(name, its[name]) for name in its if its[name]}
+            status[field] = _quantities(its)
         status["saturation"] = {name: percent(full) for name, full in state.saturation.items()}
+        if state.users:
+            users = islice(state.users.items(), MOST_USERS)
+            status["users"] = [{"name": user, "used": _quantities(its)} for user, its in users]
         status["state"] = state.state
         status["pending"] = state.pending
         if state.oldest is not None:
@@ -119,6 +121,11 @@ def queue_statuses(
         status["conditions"] = _dated(_conditions(faults[state.name]), before, now)
         statuses[state.name] = status
     return statuses
+
+
+def _quantities(amounts: Mapping[str, int]) -> dict[str, str]:
+    """As the API writes them; what is 0 is left out."""
+    return {name: quantity.canonical(name, amount) for name, amount in amounts.items() if amount}
 
 
 def node_kind_statuses(

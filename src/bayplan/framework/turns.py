@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from bayplan.api.pod import Pod
 from bayplan.api.queues import Order
@@ -64,6 +64,9 @@ class Ranking(Generic[K]):
     def __len__(self) -> int:
         return len(self._ranks)
 
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._ranks)
+
 
 def keeps_room(nominated: Pod, other: Pod, turns: Turns | None) -> bool:
     """Whether room that is made for a nominated Pod is kept from another one.
@@ -74,6 +77,19 @@ def keeps_room(nominated: Pod, other: Pod, turns: Turns | None) -> bool:
     if nominated.priority >= other.priority:
         return True
     return turns is not None and turns.active and turns.are_rivals(nominated, other)
+
+
+class Place(NamedTuple):
+    """Where a tenant stands.
+
+    Attributes:
+        turn: 1 if the tenant is the next one to have a Pod tried.
+        attempts: how many attempts more the tenant has had than the one beside it that has had the
+            fewest; those of a tenant of weight 2 count half.
+    """
+
+    turn: int
+    attempts: float
 
 
 class Turns(Protocol):
@@ -140,3 +156,6 @@ class Turns(Protocol):
 
     def now(self) -> float:
         """Seconds since the epoch."""
+
+    def places(self) -> Mapping[str, Place]:
+        """By name, where tenants stand with a Pod to be placed; moves no turn."""

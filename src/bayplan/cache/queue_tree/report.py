@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from bayplan.api.queues import State
-from bayplan.cache.amounts import UNLIMITED, Sums
+from bayplan.cache.amounts import UNLIMITED, Sums, User
 from bayplan.cache.queue_tree.past_use import Past
 from bayplan.cache.queue_tree.structure import Structure
 from bayplan.cache.queue_tree.tree import QueueTree
@@ -46,7 +46,8 @@ class QueueReport(NamedTuple):
         kinds: the kinds of nodes that its Pods prefer, in their order.
         never_evicted: by resource, what of `used` is that of Pods that are never evicted.
         past: by resource, what it has used before, where that counts.
-        users: where users have limits, what they use of these resources, by user.
+        users: where users have limits, what they use of these resources, by user; first those who
+            have most of a limit.
     """
 
     name: str
@@ -92,7 +93,7 @@ def reports(tree: QueueTree, now: float) -> list[QueueReport]:
         past[name][resource] = its
     users: dict[int, dict[str, dict[str, int]]] = defaultdict(dict)
     never_evicted: dict[int, dict[str, int]] = defaultdict(dict)
-    for user, used in sorted(sums.of_users("used_rows").items()):
+    for user, used in sorted(sums.of_users("used_rows").items(), key=_most_first):
         if user.never_evicted:
             pairs = zip(structure.resources, used, strict=True)
             never_evicted[user.row] = {name: amount for name, amount in pairs if amount}
@@ -121,6 +122,11 @@ def reports(tree: QueueTree, now: float) -> list[QueueReport]:
         )
         for row in _in_tree_order(structure)
     ]
+
+
+def _most_first(pair: tuple[User, tuple[int, ...]]) -> tuple[float, User]:
+    user, used = pair
+    return -max((used[column] / max(most, 1) for column, most in user.limits), default=0.0), user
 
 
 def percent(saturation: float) -> str:

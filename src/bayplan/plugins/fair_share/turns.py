@@ -40,8 +40,7 @@ from bayplan.cache.amounts import Amounts
 from bayplan.cache.node_table import BoolArray
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
 from bayplan.cache.queue_tree.shares import FloatArray, Shares
-from bayplan.config.args import FairShareArgs
-from bayplan.framework.turns import Ranking, Waiting
+from bayplan.framework.turns import Place, Ranking, Waiting
 from bayplan.plugins.fair_share.precedence import Precedence
 
 LEAST_REFRESH = 32
@@ -94,7 +93,7 @@ class QueueTurns:
         precedence: Precedence | None = None,
     ) -> None:
         self._queues, self._precedence = queues, precedence
-        self._step = attempt_share / 100
+        self._attempt_share = attempt_share
         self.ageing = ageing
         self.now = now
         self.restart(lambda _: None)
@@ -115,7 +114,8 @@ class QueueTurns:
         structure = self._queues.structure
         n = self._without_queue = len(structure)
         weights = np.maximum(structure.weight.astype(np.float64), IDLE_WEIGHT)
-        costs: list[float] = [*(self._step / weights).tolist(), self._step]
+        step = self._attempt_share / 100
+        costs: list[float] = [*(step / weights).tolist(), step]
         self._most_ahead = [MOST_AHEAD * cost for cost in costs]
         self._links = structure.links
         self._attempts = [0.0] * (n + 1)
@@ -367,6 +367,47 @@ class QueueTurns:
             if self._children[row]:
                 self._children[row].rerank(self._rank)
 
+    def places(self) -> dict[str, Place]:
+        """See `Turns`; of a queue above others, the turn of the first one below.
+
+        A Pod that may run counts, whether or not it is ready to be tried.
+        """
+        first = self._first_of_each()
+        turns = QueueTurns(self._queues, self._attempt_share, self.ageing, self.now)
+        turns.restart(first.get)
+        if turns._started == self._started:
+            turns._attempts, turns._reached = self._attempts.copy(), self._reached.copy()
+        for tenant in first:
+            turns.enters(tenant)
+        ahead = turns._ahead()
+        structure = self._queues.structure
+        places: dict[str, Place] = {}
+        for number in range(1, len(first) + 1):
+            tenant = turns.next_tenant()
+            turns.leaves(tenant)
+            for row in structure.links[tenant]:
+                places.setdefault(structure.name(row), Place(number, ahead[row]))
+        return places
+
+    def _first_of_each(self) -> dict[int, Pod]:
+        now = self.now()
+        first: dict[int, Pod] = {}
+        for pod, charge, demand in self._queues.waiting():
+            if demand and charge.is_within_limits:
+                before = first.get(charge.row)
+                if before is None or _precedence(pod, now) < _precedence(before, now):
+                    first[charge.row] = pod
+        return first
+
+    def _ahead(self) -> list[float]:
+        """By row, attempts since the sibling with the fewest."""
+        ahead = [0.0] * len(self._attempts)
+        for siblings in self._children if self._attempt_share else ():
+            least = min((self._attempts[row] for row in siblings), default=0.0)
+            for row in siblings:
+                ahead[row] = (self._attempts[row] - least) * 100 / self._attempt_share
+        return ahead
+
     def _find_late(self, now: float) -> None:
         if now < self._next_look:
             return
@@ -377,32 +418,6 @@ class QueueTurns:
             if targets and demand and charge.is_within_limits and pod.created is not None:
                 waited = now - pod.created.timestamp()
                 self._late.update(row for row, target in targets if waited > target)
-
-
-def places(queues: QueueTree, args: FairShareArgs, now: float) -> dict[str, int]:
-    """By name, which turn a queue has as things are: 1 for the next one. Scheduling thread only.
-
-    As if nobody had tried anything yet. A queue without a Pod that may run now has no turn; of
-    queues above others that of the first below counts.
-    """
-    turns = QueueTurns(queues, args.attempt_share, args.ageing, lambda: now)
-    first: dict[int, Pod] = {}
-    for pod, charge, demand in queues.waiting():
-        if demand and charge.is_within_limits:
-            before = first.get(charge.row)
-            if before is None or _precedence(pod, now) < _precedence(before, now):
-                first[charge.row] = pod
-    turns.restart(first.get)
-    for tenant in first:
-        turns.enters(tenant)
-    structure = queues.structure
-    numbers: dict[str, int] = {}
-    for number in range(1, len(first) + 1):
-        tenant = turns.next_tenant()
-        turns.leaves(tenant)
-        for row in structure.links[tenant]:
-            numbers.setdefault(structure.name(row), number)
-    return numbers
 
 
 def _precedence(pod: Pod, now: float) -> tuple[int, float]:
