@@ -1,23 +1,33 @@
-"""Descent: the fewest moves after which a measure has fallen far enough, by beam search.
+"""Descent: the fewest moves after which a measure has fallen far enough.
 
-From the plans with n moves that let the measure fall most, all plans with one more move are made:
-each Pod that may help is taken off its node, and put on those of the nodes that fit where it adds
-least. All of it happens in a trial, move after move, each placed by the whole pipeline with the
-later ones still in place; so a plan that is found is proven, too. A first move that makes it worse
-may be part of a plan, as long as it is among the best so many.
+First by a dive: always the move that lets the measure fall most, of those that promise most from
+afar. Where what so many Pods less one promise together is not enough, that is the plan. Else plans
+with fewer moves are looked for, until half of the time is over; or any plan, where the dive found
+none, until all of it is. That is a beam search: from the plans with n moves that let the measure
+fall most, all plans with one more move are made: each Pod that may help is taken off its node, and
+put on those of the nodes that fit where it adds least. A first move that makes it worse may be part
+of a plan, as long as it is among the best so many.
 
-Pods of groups stay: they would have to move together.
+All of it happens in a trial, move after move, each placed by the whole pipeline with the later ones
+still in place; so a plan that is found is proven, too. Pods of groups stay: they would have to move
+together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from heapq import heappop, heappush
+from itertools import accumulate
 from time import perf_counter
 from typing import NamedTuple
 
+import numpy as np
+
 from bayplan.api.pod import Pod
-from bayplan.cache.node_price import FloatArray
+from bayplan.cache.node_table import BoolArray
+from bayplan.cache.requests import pod_requests
 from bayplan.improve.deciders import Deciders
 from bayplan.improve.goals import Gain
 from bayplan.improve.movable import Movable, Unit
@@ -46,6 +56,13 @@ class _Partial(NamedTuple):
         return frozenset((move.pod.uid, row) for move, row in self.moves)
 
 
+class _Promise(NamedTuple):
+    """By how much the measure falls if the unit moves, as far as can be seen from afar."""
+
+    fall: float
+    unit: Unit
+
+
 class Descent:
     """See the module's docstring. Scheduling thread only.
 
@@ -61,7 +78,7 @@ class Descent:
         self._core, self._movable, self._trials, self._gain = core, movable, trials, gain
         self._nodes, objects = core.world.cache.nodes, core.world.cache.objects
         self._budgets = objects.shared(Budgets, objects)
-        self._deadline = perf_counter() + seconds
+        self._seconds, self._deadline = seconds, perf_counter() + seconds
         self.all = True
         self.until = -1
         self.best = 0.0
@@ -73,18 +90,29 @@ class Descent:
 
     def run(self, most: int) -> Proven | None:
         """The plan with the fewest moves, and of these the one with the greatest fall."""
-        beam = [_Partial()]
-        if self._enough(beam[0]):
-            return self._proven(beam[0])
-        units = self._units()
+        if self._enough(_Partial()):
+            return self._proven(_Partial())
+        promises = self._promises()
         self.until = 0
+        dive = self._dive(promises, most)
+        if dive is not None:
+            least = 1 + bisect_left([*accumulate(it.fall for it in promises)], self._needed)
+            if len(dive.moves) <= least:
+                return self._proven(dive)
+            most = len(dive.moves) - 1
+            self._deadline -= self._seconds / 2
+        found = self._beam([it.unit for it in promises], most) or dive
+        return None if found is None else self._proven(found)
+
+    def _beam(self, units: Sequence[Unit], most: int) -> _Partial | None:
+        beam = [_Partial()]
         for moves in range(1, most + 1):
             found = {one.key: one for partial in beam for one in self._longer(partial, units)}
             beam = sorted(found.values(), key=lambda one: -one.fall)
             if beam:
                 self.best = max(self.best, beam[0].fall)
                 if self._enough(beam[0]):
-                    return self._proven(beam[0])
+                    return beam[0]
             if self.timed_out:
                 self.all = False
                 return None
@@ -92,32 +120,76 @@ class Descent:
             beam, self.until = beam[:BEAM], moves
         return None
 
-    def _enough(self, partial: _Partial) -> bool:
-        return partial.fall >= self._gain.needed - _LITTLE
+    def _dive(self, promises: Sequence[_Promise], most: int) -> _Partial | None:
+        """Always the move that lets the measure fall most; None where this is not enough.
 
-    def _units(self) -> list[Unit]:
-        """The most promising ones, by what Pods of the shape add on this node and on others."""
-        promises: list[tuple[float, Pod]] = []
-        by_shape: dict[int, FloatArray] = {}
-        for pod in tuple(self._core.world.cache.pods()):
-            row = self._nodes.row(pod.node_name)
-            if row is None or not self._gain.concerns(pod):
-                continue
-            if pod.shape.id not in by_shape:
-                with self._trials.without([pod]):
-                    by_shape[pod.shape.id] = self._gain.added(pod.off_node())
-            added = by_shape[pod.shape.id]
-            promises.append((float(added[row] - added[self._nodes.exists].min()), pod))
-        promises.sort(key=lambda one: (-one[0], one[1].key))
-        units: list[Unit] = []
-        for _, pod in promises:
-            unit = self._movable.unit(pod)
+        What a move promises is looked at only when none promises more.
+        """
+        partial, best = _Partial(), dict[int, _Partial]()
+        heap = [(-it.fall, index, -1) for index, it in enumerate(promises)]
+        with ExitStack() as stack:
+            while heap and not self._enough(partial) and not self.timed_out:
+                fall, index, seen = heappop(heap)
+                if len(partial.moves) == most or fall >= -_LITTLE:
+                    break
+                (pod,) = promises[index].unit.pods
+                if seen == len(partial.moves):
+                    partial = best[index]
+                    self._make(stack, pod, partial.moves[-1][1])
+                elif (longer := next(self._moves(partial, pod), None)) is not None:
+                    best[index] = longer
+                    heappush(heap, (partial.fall - longer.fall, index, len(partial.moves)))
+        self.best = max(self.best, partial.fall)
+        return partial if self._enough(partial) else None
+
+    @property
+    def _needed(self) -> float:
+        return self._gain.needed - _LITTLE
+
+    def _enough(self, partial: _Partial) -> bool:
+        return partial.fall >= self._needed
+
+    def _promises(self) -> list[_Promise]:
+        """The greatest ones, by what Pods that are alike add on this node and on others."""
+        pods: list[Pod] = []
+        falls: list[float] = []
+        by_shape: dict[int, Sequence[float]] = {}
+        by_kind: dict[Hashable, Sequence[float]] = {}
+        for row, here in enumerate(self._nodes.pods):
+            for pod in tuple(here.values()):
+                if self._gain.concerns(pod):
+                    if pod.shape.id not in by_shape:
+                        by_shape[pod.shape.id] = self._falls(pod, by_kind)
+                    falls.append(by_shape[pod.shape.id][row])
+                    pods.append(pod)
+        promises: list[_Promise] = []
+        for index in np.argsort(-np.array(falls), kind="stable").tolist():
+            unit = self._movable.unit(pods[index])
             if unit is not None and unit.group is None:
-                if len(units) == UNITS:
+                if len(promises) == UNITS:
                     self.all = False
                     break
-                units.append(unit)
-        return units
+                promises.append(_Promise(falls[index], unit))
+        return promises
+
+    def _falls(self, pod: Pod, by_kind: dict[Hashable, Sequence[float]]) -> Sequence[float]:
+        """(n,) by how much the measure can fall if such a Pod leaves a row."""
+        kind = self._gain.kind(pod), pod.shape.requests.id
+        if kind not in by_kind:
+            rows = self._nodes.exists & self._has_room(pod)
+            with self._trials.without([pod]):
+                added = self._gain.added(pod.off_node())
+            by_kind[kind] = (added - added[rows].min(initial=added.max())).tolist()
+        return by_kind[kind]
+
+    def _has_room(self, pod: Pod) -> BoolArray:
+        """(n,) where what the Pod requests is free."""
+        nodes = self._nodes
+        room: BoolArray = nodes.pod_count < nodes.allowed_pods
+        for name, amount in pod_requests(pod).amounts.items():
+            if amount:
+                room &= nodes.requested(name) + amount <= nodes.allocatable(name)
+        return room
 
     def _longer(self, partial: _Partial, units: Sequence[Unit]) -> Iterator[_Partial]:
         """The plan with each further move."""
@@ -137,15 +209,15 @@ class Descent:
         here, waiting = self._nodes.row(pod.node_name), pod.off_node()
         with self._trials.without([pod]):
             ranked = self._trials.ranked(waiting)
-            added = self._gain.added(waiting) if ranked else None
-        if added is None:
-            return
-        rows = sorted((row for row in ranked if row != here), key=lambda row: float(added[row]))
-        self.all = self.all and len(rows) <= TARGETS
-        for row in rows[:TARGETS]:
+            added = self._gain.added(waiting)
+        order = np.argsort(added[ranked], kind="stable").tolist() if ranked else []
+        order = [index for index in order[: TARGETS + 1] if ranked[index] != here]
+        self.all = self.all and len(order) <= TARGETS
+        for index in order[:TARGETS]:
+            row = ranked[index]
             fall = float(added[here] - added[row])
-            name, rank = self._nodes.names[row] or "", ranked.index(row) + 1
-            move = Move(pod, name, len(ranked), rank, len(partial.moves) + 1)
+            name = self._nodes.names[row] or ""
+            move = Move(pod, name, len(ranked), index + 1, len(partial.moves) + 1)
             yield _Partial(partial.fall + fall, (*partial.moves, (move, row)))
 
     def _make(self, stack: ExitStack, pod: Pod, row: int) -> bool:

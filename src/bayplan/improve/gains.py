@@ -15,7 +15,7 @@ other add up to that of the plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
 from bayplan.api.pod import Pod
@@ -36,11 +36,21 @@ class Survivors:
     def __init__(self, plugins: Iterable[tuple[str, BlastRadius]]) -> None:
         self._by_profile = {name: plugin.survivors for name, plugin in plugins}
         self.needed = float(sum(s.missing for s in self._by_profile.values()))
+        self._at_risk = {
+            uid
+            for survivors in self._by_profile.values()
+            for placed, outlook in survivors.outlooks()
+            if outlook.survivors < outlook.rule.need
+            for uid in placed.pods
+        }
 
     def concerns(self, pod: Pod) -> bool:
         """See `bayplan.improve.goals.Gain`."""
-        survivors = self._by_profile.get(pod.spec.scheduler_name)
-        return survivors is not None and survivors.is_at_risk(pod)
+        return pod.uid in self._at_risk and pod.spec.scheduler_name in self._by_profile
+
+    def kind(self, pod: Pod) -> Hashable:
+        """See `bayplan.improve.goals.Gain`."""
+        return pod.shape.id
 
     def added(self, pod: Pod) -> FloatArray:
         """See `bayplan.improve.goals.Gain`."""
@@ -56,6 +66,10 @@ class Cost:
     def concerns(self, pod: Pod) -> bool:
         """See `bayplan.improve.goals.Gain`."""
         return pod.spec.scheduler_name in self._by_profile
+
+    def kind(self, pod: Pod) -> Hashable:
+        """See `bayplan.improve.goals.Gain`."""
+        return pod.spec.scheduler_name, self._by_profile[pod.spec.scheduler_name].kind(pod)
 
     def added(self, pod: Pod) -> FloatArray:
         """See `bayplan.improve.goals.Gain`."""
@@ -77,6 +91,10 @@ class Stranded:
     def concerns(self, pod: Pod) -> bool:
         """See `bayplan.improve.goals.Gain`."""
         return pod.spec.scheduler_name in self._by_profile
+
+    def kind(self, pod: Pod) -> Hashable:
+        """See `bayplan.improve.goals.Gain`."""
+        return pod.spec.scheduler_name, self._by_profile[pod.spec.scheduler_name].kind(pod)
 
     def added(self, pod: Pod) -> FloatArray:
         """See `bayplan.improve.goals.Gain`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import NamedTuple, Protocol
 
 from bayplan.api.pod import Pod
@@ -28,6 +29,9 @@ class Gain(Protocol):
 
     def concerns(self, pod: Pod) -> bool:
         """Whether moving this running Pod may let the measure fall."""
+
+    def kind(self, pod: Pod) -> Hashable:
+        """The same for Pods that add as much on each row."""
 
     def added(self, pod: Pod) -> FloatArray:
         """(n,) what ``pod``, which counts nowhere, adds to the measure on each row."""

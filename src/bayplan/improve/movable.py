@@ -13,7 +13,7 @@ has a topology; the Pods of other ones move one by one.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -51,13 +51,21 @@ class Movable:
     """The units of the Pods that run, and why other Pods stay. A Pod is looked at when asked for.
 
     With ``mending``, what BlastRadius keeps may move: that too few survive is to be mended.
+    ``keeps`` says why a Pod that could move is not to, "" for nothing.
 
     The cluster is as it was when this was made: ask with nothing in trial, or of Pods in place.
     """
 
-    def __init__(self, core: Deciders, now: float, *, mending: bool = False) -> None:
+    def __init__(
+        self,
+        core: Deciders,
+        now: float,
+        *,
+        mending: bool = False,
+        keeps: Callable[[Pod], str] = lambda _: "",
+    ) -> None:
         self._world, self._profiles, self._now = core.world, core.profiles, now
-        self._mending = mending
+        self._mending, self._keeps = mending, keeps
         cache = core.world.cache
         self._on_nodes = [tuple(pods.values()) for pods in cache.nodes.pods]
         self._sources: dict[tuple[int, str], tuple[GroupSource | None, str]] = {}
@@ -67,6 +75,8 @@ class Movable:
         self._on_rows: dict[int, tuple[Unit, ...]] = {}
         self._units: dict[str, Unit | None] = {}
         self._stays: dict[str, str] = {}
+        self._by_shape: dict[tuple[int, str], str] = {}
+        self._least_runtimes: dict[int, int] = {}
 
     def on_row(self, row: int) -> tuple[Unit, ...]:
         """The units with Pods on the node at ``row`` of the node table."""
@@ -132,6 +142,27 @@ class Movable:
         return source is not None and self._found[key] is None
 
     def _why_not(self, pod: Pod) -> str:
+        alike = pod.shape.id, pod.annotations.get(MOVABLE, "")
+        why = self._by_shape.get(alike)
+        if why is None:
+            why = self._by_shape[alike] = self._why_none_alike(pod)
+        if why:
+            return why
+        if pod.local_storage:
+            return "has files on its node (emptyDir, hostPath)"
+        holdings = self._profiles[pod.spec.scheduler_name].services.holdings
+        if kept := next(filter(None, (some.keeps(pod) for some in holdings)), ""):
+            return kept
+        if self._lacks_group(pod):
+            return "its group is gone, so another Pod would wait for it"
+        if pod.deleted is not None or self._world.cache.is_assumed(pod.uid):
+            return "is being bound or deleted"
+        if self._is_never_evicted(pod):
+            return "is never evicted"
+        return self._too_young(pod) or self._keeps(pod)
+
+    def _why_none_alike(self, pod: Pod) -> str:
+        """Why no Pod with the shape of this one, and with the same word of its own, may move."""
         if pod.spec.scheduler_name not in self._profiles:
             return f"no profile is called {pod.spec.scheduler_name}"
         if not self._says_so(pod):
@@ -139,20 +170,10 @@ class Movable:
         kind = pod.controller[0].rpartition("/")[2]
         if kind in NOT_MADE_AGAIN:
             return NOT_MADE_AGAIN[kind]
-        if pod.local_storage:
-            return "has files on its node (emptyDir, hostPath)"
-        holdings = self._profiles[pod.spec.scheduler_name].services.holdings
-        if kept := next(filter(None, (some.keeps(pod) for some in holdings)), ""):
-            return kept
-        if pod.spec.resource_claims and not holdings:
+        has_claims = pod.spec.resource_claims
+        if has_claims and not self._profiles[pod.spec.scheduler_name].services.holdings:
             return "has ResourceClaims, of which its profile knows nothing"
-        if self._lacks_group(pod):
-            return "its group is gone, so another Pod would wait for it"
-        if pod.deleted is not None or self._world.cache.is_assumed(pod.uid):
-            return "is being bound or deleted"
-        if self._is_never_evicted(pod):
-            return "is never evicted"
-        return self._too_young(pod)
+        return ""
 
     def _is_never_evicted(self, pod: Pod) -> bool:
         keepers = self._profiles[pod.spec.scheduler_name].services.never_evicted
@@ -180,7 +201,10 @@ class Movable:
         return [objects.get(QUEUE, queue.key) or queue for queue in kept]
 
     def _too_young(self, pod: Pod) -> str:
-        least = max((queue.spec.min_runtime_seconds for queue in self._queues(pod)), default=0)
+        least = self._least_runtimes.get(pod.shape.id)
+        if least is None:
+            runtimes = (queue.spec.min_runtime_seconds for queue in self._queues(pod))
+            least = self._least_runtimes[pod.shape.id] = max(runtimes, default=0)
         if not least:
             return ""
         began = pod.status.start_time or datetime.fromtimestamp(self._now, UTC)

@@ -207,14 +207,6 @@ class Survivors:
         """How many survivors are missing, over all workloads."""
         return sum(max(0, o.rule.need - o.survivors) for _, o in self.outlooks())
 
-    def is_at_risk(self, pod: Pod) -> bool:
-        """Whether the workload of a Pod on a node would have too few survivors."""
-        key = self._keys.get(pod.uid) if self._fresh() else None
-        rule = None if key is None else self._rules.of(pod)
-        if key is None or not isinstance(rule, Rule):
-            return False
-        return self._outlook(self._placed[key], rule).survivors < rule.need
-
     def missing_with(self, pod: Pod) -> FloatArray:
         """(n,) how many survivors its workload lacks with one more Pod, ``pod``, on each row."""
         rule = self._rules.of(pod)

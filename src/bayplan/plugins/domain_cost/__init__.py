@@ -15,7 +15,7 @@ With budgets (`budgets`) the plugin filters, too: a Pod goes where no budget is 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -327,6 +327,11 @@ class DomainCost(
             return cost
         traffic = self.transfer.cost(pod)
         return cost + (traffic if nodes.origin is None else traffic[nodes.origin])
+
+    def kind(self, pod: Pod) -> Hashable:
+        """The same for Pods that cost as much, but for what they hold."""
+        talks = self.transfer is not None and self.transfer.concerns(pod)
+        return (pod.shape.id, True) if talks else (pod.shape.requests.id, False)
 
     def costs(self, pod: Pod) -> FloatArray:
         """See `bayplan.framework.services.GroupObjective`."""

@@ -16,7 +16,7 @@ are. Nodes that have none of the resources are as good as a Pod without any effe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,6 +98,10 @@ class LeastFragmentation(Plugin, ScoreNodes, ExplainsScore):
         self._rooms.refresh()
         rows = self._rooms.rows
         return sum(float(ground.stranded.sum()) for ground in self._rooms.live(rows))
+
+    def kind(self, pod: Pod) -> Hashable:
+        """The same for Pods that strand as much."""
+        return self._rooms.reader.of(pod)
 
     def strands(self, pod: Pod) -> FloatArray:
         """(n,) how many devices fewer are of use for typical Pods with ``pod`` on each row."""
