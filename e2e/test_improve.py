@@ -174,13 +174,13 @@ def evicted(scene: Scene, process: subprocess.Popen[str]) -> None:
     wait_until(leaves, SOON, "the eviction of serve-0")
 
 
-def let_go(scene: Scene) -> None:
+def let_go(cluster: Cluster) -> None:
     """The evicted Pod ends, and the StatefulSet makes the next one."""
-    uid = scene.cluster.pod("serve-0")["metadata"]["uid"]
-    finalizers(scene.cluster, "serve-0")
+    uid = cluster.pod("serve-0")["metadata"]["uid"]
+    finalizers(cluster, "serve-0")
 
     def again() -> bool:
-        found = scene.cluster.pods().get("serve-0")
+        found = cluster.pods().get("serve-0")
         return found is not None and found["metadata"]["uid"] != uid
 
     wait_until(again, SOON, "serve-0 made again")
@@ -205,7 +205,7 @@ def test_the_moves_are_made_and_the_goal_holds(scene: Scene) -> None:
     thief = pod("thief", OTHER, cpu="2")
     scene.cluster.create(thief)
     wait_until(lambda: scene.cluster.condition("thief"), SOON, "the thief to be kept off")
-    let_go(scene)
+    let_go(scene.cluster)
     code, said = ended(scene, process)
     assert code == 0
     assert said.splitlines() == [
@@ -260,7 +260,7 @@ def test_one_left_behind_is_taken_over(scene: Scene) -> None:
     )
     process = apply(scene)
     evicted(scene, process)
-    let_go(scene)
+    let_go(scene.cluster)
     assert ended(scene, process)[0] == 0
 
 
@@ -285,7 +285,7 @@ def test_another_owner_takes_the_room(scene: Scene) -> None:
     thief = pod("thief", OTHER, cpu="2", priorityClassName="e2e-polite")
     scene.cluster.create(thief | {"spec": thief["spec"] | {"nodeSelector": on(N2)}})
     scene.cluster.wait_bound("thief")
-    let_go(scene)
+    let_go(scene.cluster)
     code, said = ended(scene, process)
     assert code == 1
     assert "Stopped: bayplan-e2e/serve-0 is not bound to its room on improve-n2: 0/" in said
@@ -314,7 +314,7 @@ def test_the_node_dies(scene: Scene) -> None:
         f"Stopped: {why}. No room is held any more.",
         f"  evicted, and not on {N2}: bayplan-e2e/serve-0",
     ]
-    let_go(scene)
+    let_go(scene.cluster)
     wait_until(lambda: one_is_placed(scene), SOON, "the room on the other node to be used")
 
 
@@ -322,7 +322,7 @@ def test_the_pod_is_made_again_with_another_shape(scene: Scene) -> None:
     process = apply(scene)
     evicted(scene, process)
     scene.cluster.put(stateful_set("1500m"), namespace=scene.cluster.namespace)
-    let_go(scene)
+    let_go(scene.cluster)
     code, said = ended(scene, process)
     assert code == 1
     assert "serve-0, made again for bayplan-e2e/serve-0, is not like that one" in said
@@ -337,7 +337,7 @@ def test_the_scheduler_is_killed(scene: Scene) -> None:
     code, said = ended(scene, process)
     assert code == 1
     assert ", which held the rooms, does not lead any more. No room is held any more." in said
-    let_go(scene)
+    let_go(scene.cluster)
     wait_until(lambda: one_is_placed(scene), SOON, "the room on the other node to be used")
 
 
@@ -349,7 +349,7 @@ def test_the_process_that_applies_is_killed(scene: Scene) -> None:
     process.kill()
     process.wait()
     scene.cluster.wait_bound("late", timeout=DURATION + SOON)
-    let_go(scene)
+    let_go(scene.cluster)
     wait_until(lambda: one_is_placed(scene), SOON, "the room on the other node to be used")
 
 

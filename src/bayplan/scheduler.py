@@ -84,6 +84,7 @@ class Scheduler:
         active: whether Pods may be scheduled now (this process leads).
         stopping: whether it takes no new Pod any more; see `stop`.
         pulse: what it does right now.
+        chores: called from time to time while it is active.
         generation: another number after each attempt and each message that may change something;
             any thread may read it.
     """
@@ -130,6 +131,7 @@ class Scheduler:
         self.active = False
         self.stopping = False
         self.pulse = Pulse()
+        self.chores: list[Callable[[], object]] = []
         self.generation = 0
         self._end_by = float("inf")
         self._next_timers = 0.0
@@ -239,6 +241,8 @@ class Scheduler:
             self._next_chores = self._clock() + CHORE_SECONDS
             self._object_report.check(self.profiles.values())
             self._wait_report.check()
+            for done in self.chores:
+                done()
             for framework in self.profiles.values():
                 for chore in framework.services.chores:
                     self._effects.carry_out(framework, chore())

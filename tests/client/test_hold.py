@@ -32,10 +32,10 @@ class Seconds:
         return self.time
 
 
-def hold(server: FaultServer, identity: str = "me") -> Hold:
+def hold(server: FaultServer, identity: str = "me", keeps: str = "") -> Hold:
     http = Http(server.connection(), max_tries=1)
     times: dict[str, Any] = {"clock": Seconds(), "now": lambda: NOW, "sleep": lambda _: None}
-    return Hold(http, "kube-system", "moves", identity, **times)
+    return Hold(http, "kube-system", "moves", identity, keeps=keeps, **times)
 
 
 def test_nobody_has_it(server: FaultServer, lease: LeaseServer) -> None:
@@ -48,6 +48,19 @@ def test_nobody_has_it(server: FaultServer, lease: LeaseServer) -> None:
     mine.give_up()
     assert lease.holder == ""
     assert lease.held["metadata"]["annotations"] == {}
+
+
+def test_an_annotation_stays_from_one_to_the_next(server: FaultServer, lease: LeaseServer) -> None:
+    for note, kept in (
+        ({"note": "1"}, {"note": "1"}),
+        ({}, {"note": "1"}),
+        ({"note": "2"}, {"note": "2"}),
+    ):
+        mine = hold(server, keeps="note")
+        mine.acquire({"order": "1", **note})
+        assert mine.annotations() == {"order": "1", **kept}
+        mine.give_up()
+        assert lease.held["metadata"]["annotations"] == kept
 
 
 def test_a_second_one_is_refused_while_the_first_renews(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -22,9 +23,9 @@ from bayplan.app.improvement import Improvement
 from bayplan.client.connection import JSON
 from bayplan.client.errors import ApiError, NotFound
 from bayplan.client.hold import DURATION, HeldError
-from bayplan.improve.applying import Application, RefusedError, StoppedError, plan_of
+from bayplan.improve.applying import Application, Plan, RefusedError, StoppedError, plan_of
 from bayplan.improve.goals import fitting
-from bayplan.improve.orders import ANSWER
+from bayplan.improve.orders import ANSWER, MOVED
 from bayplan.improve.plan import improve
 from bayplan.inbox.messages import Changed, Removed
 from bayplan.testing import Builder, Cluster, PodBuilder, make_object
@@ -46,6 +47,7 @@ class Applied:
             it may change; False leaves the Pod out.
         where: see `bayplan.client.hold.Hold`.
         on_sleep: called with this whenever the process waits.
+        moved: the annotation of the Lease that stays.
         refused: by key, what the API server says of an eviction.
     """
 
@@ -58,6 +60,7 @@ class Applied:
         self.lease: dict[str, Any] | None = None
         self.where = "kube-system/bayplan-improve"
         self.evicted: list[str] = []
+        self.moved = ""
         self.on_evicted: Callable[[Applied, PodBuilder], bool] = lambda _, __: True
         self.on_sleep: Action = lambda _: None
         self.refused: dict[str, ApiError] = {}
@@ -84,10 +87,14 @@ class Applied:
 
     def application(self, plan: Mapping[str, Any]) -> Application:
         """What applies the plan."""
+        return self.applies(plan_of(plan), {})
+
+    def applies(self, plan: Plan, notes: Mapping[str, str], _sleep: object = None) -> Application:
+        """The same, with more annotations of the Lease."""
         real: Any = self  # an Http and a Hold as far as it is used
-        clock = self.cluster.clock
+        clock, sleep = self.cluster.clock, self.sleep
         return Application(
-            real, real, plan_of(plan), 20.0, lambda _: None, clock=clock, sleep=self.sleep
+            real, real, plan, 20.0, lambda _: None, clock=clock, sleep=sleep, notes=notes
         )
 
     def sleep(self, seconds: float) -> None:
@@ -133,6 +140,8 @@ class Applied:
         uid = again.json["metadata"]["uid"]
         again.json = copy.deepcopy(pod.json)
         again.json["metadata"] |= {"name": f"{pod.json['metadata']['name']}-again", "uid": uid}
+        born = datetime.fromtimestamp(self.cluster.clock(), UTC)
+        again.json["metadata"]["creationTimestamp"] = f"{born:%Y-%m-%dT%H:%M:%SZ}"
         del again.json["spec"]["nodeName"]
         again = _rewired(again)
         self.add(pod.terminating())
@@ -144,8 +153,10 @@ class Applied:
 
     def acquire(self, annotations: Mapping[str, str]) -> None:
         """See `bayplan.client.hold.Hold`."""
+        kept = {MOVED: self.moved} if self.moved else {}
+        annotations = {**kept, **annotations}
         self.lease = {
-            "metadata": {"name": "bayplan-improve", "annotations": dict(annotations)},
+            "metadata": {"name": "bayplan-improve", "annotations": annotations},
             "spec": {"holderIdentity": "process", "leaseDurationSeconds": DURATION},
         }
         self._tell_lease()
@@ -154,6 +165,7 @@ class Applied:
         """See `bayplan.client.hold.Hold`."""
         assert self.lease is not None
         self.lease["metadata"]["annotations"][name] = text
+        self.moved = text if name == MOVED else self.moved
         self._tell_lease()
 
     def annotations(self) -> Mapping[str, str]:
@@ -171,6 +183,7 @@ class Applied:
         """See `bayplan.client.hold.Hold`."""
         if self.lease is not None:
             self.lease["spec"]["holderIdentity"] = ""
+            self.lease["metadata"]["annotations"] = {MOVED: self.moved} if self.moved else {}
             self._tell_lease()
             self.lease = None
 

@@ -64,6 +64,29 @@ class ReclaimFrom(StrEnum):
     """Those of a lower priority."""
 
 
+class ImproveGoal(StrEnum):
+    """What a queue has Pods moved for."""
+
+    PENDING = "Pending"
+    """Pods and groups of the queue that fit nowhere."""
+
+
+class Improve(Wire, frozen=True):
+    """That Pods of a queue are moved without anybody asking; see docs/improve.md.
+
+    Attributes:
+        max_moves_per_hour: how many Pods, at most.
+        every_seconds: between two rounds of looking for a plan, at least.
+        min_age_seconds: a younger Pod stays, so also one that was moved.
+        goal: what the moves are for.
+    """
+
+    max_moves_per_hour: int = 0
+    every_seconds: int = 600
+    min_age_seconds: int = 3600
+    goal: ImproveGoal = ImproveGoal.PENDING
+
+
 class QueueSpec(Wire, frozen=True):
     """What a queue has a right to; every field may be absent.
 
@@ -91,6 +114,7 @@ class QueueSpec(Wire, frozen=True):
         evict_over_limit_after_seconds: for so long Pods may use more than ``limit``, if that was
             lowered, before they are evicted; None for ever.
         order: of the Pods that wait.
+        improve: whether Pods of the queue are moved by the scheduler itself; None: they are not.
     """
 
     parent: str = ""
@@ -113,6 +137,7 @@ class QueueSpec(Wire, frozen=True):
     state: State = State.OPEN
     evict_over_limit_after_seconds: int | None = None
     order: Order = Order.FAIR
+    improve: Improve | None = None
 
     @property
     def conditions(self) -> int:

@@ -24,7 +24,17 @@ from bayplan.api.meta import GenericObject
 from bayplan.app.assembly import Core, Ports
 from bayplan.client.connection import MERGE_PATCH
 from bayplan.client.errors import Forbidden
-from bayplan.improve.orders import ANSWER, ORDER, SUFFIX, Answer, Order, read, written
+from bayplan.improve.orders import (
+    ANSWER,
+    MOVED,
+    ORDER,
+    SUFFIX,
+    Answer,
+    Moved,
+    Order,
+    read,
+    written,
+)
 from bayplan.improve.standing import Standing
 
 log = structlog.get_logger("improvement")
@@ -41,17 +51,22 @@ class Improvement:
 
     Attributes:
         kind: the one Lease, to be watched.
+        moved: what Queues had carried out of late, as the Lease says.
+        identity: what this process is called.
+        where: namespace and name of the Lease.
     """
 
     def __init__(self, core: Core, ports: Ports, lease: tuple[str, str], identity: str) -> None:
-        self._core, self._ports, self._identity = core, ports, identity
+        self._core, self._ports, self.identity = core, ports, identity
         self._rooms = core.world.rooms
         namespace, name = lease[0], lease[1] + SUFFIX
         selector = f"metadata.name={name}"
         self.kind: Kind[GenericObject] = replace(
             LEASE, field_selector=selector, namespace=namespace
         )
+        self.where = namespace, name
         self._path = LEASE.path(namespace, name)
+        self.moved: tuple[Moved, ...] = ()
         self._answer: Answer | None = None
         self._said: Answer | None = None
         self._until = 0.0
@@ -72,11 +87,12 @@ class Improvement:
         self._forbidden = forbidden
 
     def _changed(self, _old: GenericObject | None, lease: GenericObject | None) -> None:
+        annotations = {} if lease is None else lease.metadata.annotations
+        self.moved = read(annotations, MOVED, tuple[Moved, ...]) or ()
         if not self._core.scheduler.active:
             return
         spec: dict[str, Any] = {} if lease is None else lease.data.get("spec") or {}
         holder = spec.get("holderIdentity") or ""
-        annotations = {} if lease is None else lease.metadata.annotations
         order = read(annotations, ORDER, Order)
         if not holder or order is None:
             self._end()
@@ -91,11 +107,11 @@ class Improvement:
 
     def _begin(self, order: Order, holder: str, said: Answer | None) -> None:
         self._rooms.free()
-        self._answer = Answer(self._identity, (order.token, holder))
+        self._answer = Answer(self.identity, (order.token, holder))
         if said is not None and said.order == self._answer.order:
             self._fail(
                 "the Lease was not renewed in time, so its rooms were free"
-                if said.by == self._identity
+                if said.by == self.identity
                 else f"scheduler {said.by}, which held the rooms, does not lead any more"
             )
             return

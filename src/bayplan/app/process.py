@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -29,14 +30,18 @@ from bayplan.app.leadership import Leadership
 from bayplan.app.load import LoadFeeds
 from bayplan.app.questions import SHARE, Questions
 from bayplan.app.reload import Reloader
+from bayplan.app.self_improvement import WAIT_SECONDS, SelfImprovement
 from bayplan.app.serving import Serving
 from bayplan.app.sources import Sources
 from bayplan.app.status import Status
 from bayplan.app.stuck_pods import StuckPods
 from bayplan.app.watchdog import Watchdog
+from bayplan.client.hold import Hold
 from bayplan.client.leader import new_identity
 from bayplan.config import EffectiveConfig
 from bayplan.engine.registry import Registry
+from bayplan.improve.applying import Application, Plan
+from bayplan.improve.orders import MOVED
 from bayplan.informers.reflector import Reflector
 from bayplan.report.pods import Report
 from bayplan.server.options import PortOptions
@@ -95,6 +100,10 @@ class Process:
             feed.inbox.post_all,
             on_error=self._improvement.unwatched,
         )
+        self._self_improvement = SelfImprovement(
+            self._core, self._ports, self._improvement, self._application
+        )
+        self._scheduler.chores.append(self._self_improvement.look)
         self._debugger = Debugger(self._core, self._api.http, feed.inbox)
         pulse, may_take = self._scheduler.pulse, (watchdog_limit or float("inf")) / 2
         self._stuck_pods = StuckPods(
@@ -149,6 +158,14 @@ class Process:
         where = settings.resource_namespace, settings.resource_name
         return where, self._leadership.identity or new_identity()
 
+    def _application(
+        self, plan: Plan, notes: Mapping[str, str], sleep: Callable[[float], None]
+    ) -> Application:
+        """Carries out a plan in the name of this process."""
+        http, identity = self._api.http, self._improvement.identity
+        hold = Hold(http, *self._improvement.where, identity, sleep=sleep, keeps=MOVED)
+        return Application(http, hold, plan, WAIT_SECONDS, log.info, sleep=sleep, notes=notes)
+
     def run(self) -> None:
         """Schedule until SIGTERM or SIGINT."""
         self._collect_garbage()
@@ -194,6 +211,7 @@ class Process:
             self._scheduler.take_in(wait=True)
         self._scheduler.take_in(wait=False)
         log.info("Ending", bindings_in_flight=self._scheduler.in_flight)
+        self._self_improvement.stop(LANDING_SECONDS)
         self._feed.informers.stop()
         self._orders.stop()
         self._load.watch(())

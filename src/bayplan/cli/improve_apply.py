@@ -18,7 +18,7 @@ from bayplan.client.http import Http
 from bayplan.client.kubeconfig import KubeconfigError, Where
 from bayplan.client.leader import new_identity
 from bayplan.improve.applying import Application, RefusedError, StoppedError, plan_of
-from bayplan.improve.orders import SUFFIX
+from bayplan.improve.orders import MOVED, SUFFIX
 
 WAIT_SECONDS = 60.0
 STOPPED = 1
@@ -39,7 +39,7 @@ def apply(path: str, kubeconfig: Where, lease: str, wait: float) -> None:
         try:
             plan = plan_of(read(path))
             http = Http(Connection.load(kubeconfig))
-            hold = Hold(http, namespace, name + SUFFIX, new_identity())
+            hold = Hold(http, namespace, name + SUFFIX, new_identity(), keeps=MOVED)
             application = Application(http, hold, plan, wait, typer.echo)
             typer.echo(application.run())
         except (RefusedError, ApiError, KubeconfigError) as error:

@@ -41,6 +41,7 @@ class Hold:
         namespace: of the Lease.
         name: of the Lease.
         identity: what this process writes into it.
+        keeps: the annotation that stays from one process to the next; "" for none.
 
     Attributes:
         where: ``namespace/name`` of the Lease.
@@ -56,8 +57,9 @@ class Hold:
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         sleep: Callable[[float], object] = time.sleep,
+        keeps: str = "",
     ) -> None:
-        self._http, self._identity = http, identity
+        self._http, self._identity, self._keeps = http, identity, keeps
         self._namespace, self._name = namespace, name
         self._path, self.where = LEASE.path(namespace, name), f"{namespace}/{name}"
         self._clock, self._now, self._sleep = clock, now, sleep
@@ -66,7 +68,7 @@ class Hold:
         self._thread = threading.Thread(target=self._renew, name="hold", daemon=True)
 
     def acquire(self, annotations: Mapping[str, str]) -> None:
-        """Take the Lease, with these annotations and no others; waits for one left behind.
+        """Take the Lease, with these annotations and what is kept; waits for one left behind.
 
         Raises:
             HeldError: another process has it.
@@ -75,11 +77,12 @@ class Hold:
         began = self._micro_time()
         spec = {"holderIdentity": self._identity, "leaseDurationSeconds": DURATION}
         spec |= {"acquireTime": began, "renewTime": began}
-        meta = {"name": self._name, "namespace": self._namespace, "annotations": annotations}
+        meta: Lease = {"name": self._name, "namespace": self._namespace}
         lease: Lease = {"apiVersion": LEASE.api_version, "kind": LEASE.name, "metadata": meta}
         lease["spec"] = spec
         try:
             previous = self._free()
+            meta["annotations"] = {**self._kept(previous), **annotations}
             if previous is None:
                 self._http.post(LEASE.path(self._namespace), msgspec.json.encode(lease))
             else:
@@ -120,11 +123,15 @@ class Hold:
             self._thread.join(RENEW_SECONDS)
 
         def change(lease: Lease) -> None:
-            lease["metadata"]["annotations"] = {}
+            lease["metadata"]["annotations"] = self._kept(lease)
             lease["spec"] |= {"holderIdentity": "", "renewTime": self._micro_time()}
 
         with suppress(ApiError, HeldError):  # it runs out by itself
             self._update(change)
+
+    def _kept(self, lease: Lease | None) -> dict[str, str]:
+        annotations = {} if lease is None else lease["metadata"].get("annotations") or {}
+        return {name: text for name, text in annotations.items() if name == self._keeps}
 
     def _free(self) -> Lease | None:
         """The Lease once nobody has it; None where there is none."""

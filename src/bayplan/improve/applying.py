@@ -118,6 +118,7 @@ class Application:
         plan: what to do.
         wait: how many seconds a Pod may take to be bound, after the evicted one has ended.
         say: gets a line for each thing that is done.
+        notes: more annotations of the Lease, written before the first eviction.
 
     Attributes:
         evicted: the Pods that were evicted so far, as ``namespace/name``.
@@ -132,8 +133,10 @@ class Application:
         say: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        notes: Mapping[str, str] = {},
     ) -> None:
         self._http, self._hold, self._plan, self._wait, self._say = http, hold, plan, wait, say
+        self._notes = notes
         self._clock, self._sleep = clock, sleep
         self._grace: dict[str, float] = {}
         self._answer = Answer("", ("", ""))
@@ -228,6 +231,9 @@ class Application:
         )
         if self._plan.waiting and set(self._plan.waiting.values()) <= set(self._answer.placed):
             raise StoppedError(f"{self._plan.goal} already, without step {number}")
+        if not self.evicted:
+            for name, text in self._notes.items():
+                self._hold.annotate(name, text)
         for move in self._plan.moves:
             if move.step == number:
                 self._evict(move)

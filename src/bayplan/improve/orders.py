@@ -7,7 +7,7 @@ Both are JSON in an annotation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from itertools import groupby
 from operator import attrgetter
@@ -21,6 +21,8 @@ ORDER = "bayplan.dev/moves"
 """Annotation of the Lease: an `Order`."""
 ANSWER = "bayplan.dev/rooms"
 """Annotation of the Lease: an `Answer`."""
+MOVED = "bayplan.dev/moved"
+"""Annotation of the Lease that stays: what Queues moved by themselves, a list of `Moved`."""
 SUFFIX = "-improve"
 """Of the Lease's name, after that of the scheduler's own Lease, which is in the same namespace."""
 
@@ -87,6 +89,20 @@ class Answer(msgspec.Struct, frozen=True):
     failed: str = ""
 
 
+class Moved(msgspec.Struct, frozen=True):
+    """That a Queue had a plan carried out.
+
+    Attributes:
+        queue: its name.
+        at: when the plan was begun, in seconds since the epoch.
+        moves: of the plan.
+    """
+
+    queue: str
+    at: float
+    moves: int
+
+
 def read(annotations: Mapping[str, str], name: str, type_: type[T]) -> T | None:
     """The annotation; None where there is none, or nothing of this type."""
     try:
@@ -95,7 +111,7 @@ def read(annotations: Mapping[str, str], name: str, type_: type[T]) -> T | None:
         return None
 
 
-def written(value: Order | Answer) -> str:
+def written(value: Order | Answer | Iterable[Moved]) -> str:
     """The text of an annotation."""
     return msgspec.json.encode(value).decode()
 

@@ -5,7 +5,7 @@ The format is ``view.bayplan.dev/v1alpha1``, kind ``ImprovePlan``; docs/improve.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import Any
 
@@ -40,7 +40,14 @@ _OF_NODES = NOT_MADE_AGAIN.keys() - {""}
 
 
 def improve(
-    core: Deciders, goal: Goal, now: float, *, most: int = MOST_MOVES, seconds: float = SECONDS
+    core: Deciders,
+    goal: Goal,
+    now: float,
+    *,
+    most: int = MOST_MOVES,
+    seconds: float = SECONDS,
+    keeps: Callable[[Pod], str] = lambda _: "",
+    is_told: bool = True,
 ) -> Answer:
     """The fewest moves to reach the goal, or what is against it. Scheduling thread only.
 
@@ -50,11 +57,13 @@ def improve(
         now: seconds since the epoch.
         most: Pods to be moved, at most.
         seconds: after which no more plans are looked for.
+        keeps: see `Movable`.
+        is_told: whether somebody reads what is against the goal.
 
     Raises:
         GoalError: there is nothing to look for, such as a node to be empty with Pods that stay.
     """
-    movable = Movable(core, now, mending=goal.mends)
+    movable = Movable(core, now, mending=goal.mends, keeps=keeps)
     if goal.gain is not None:
         return _by_descent(core, goal, movable, goal.gain, most, seconds)
     _check(core, goal, movable, most)
@@ -64,7 +73,9 @@ def improve(
         search.run(most, prover.prove)
         proven = prover.proven
         looked = search.all and prover.all
-        why = [] if proven else _against(core, goal, movable, search, most, all_of_them=looked)
+        why = [_no_plan(search, all_of_them=looked)]
+        if is_told and proven is None:
+            why += _against(core, goal, movable, most)
     answer: Answer = {"apiVersion": API_VERSION, "kind": KIND, "goal": goal.title}
     answer |= {"reached": proven is not None, "tries": trials.tries}
     if proven is None:
@@ -114,13 +125,10 @@ def _of_its_node(pod: Pod) -> bool:
     return pod.controller[0].rpartition("/")[2] in _OF_NODES
 
 
-def _against(
-    core: Deciders, goal: Goal, movable: Movable, search: Search, most: int, *, all_of_them: bool
-) -> list[str]:
-    """A sentence, and what stands against the goal."""
+def _against(core: Deciders, goal: Goal, movable: Movable, most: int) -> list[str]:
+    """What stands against the goal."""
     against = [text for text in (_rejection(core, goal),) if text]
-    sentence = _no_plan(search, all_of_them=all_of_them)
-    return [sentence, *against, *_stays(core, movable, most)]
+    return [*against, *_stays(core, movable, most)]
 
 
 def _no_plan(search: Search | Descent, *, all_of_them: bool) -> str:

@@ -113,6 +113,12 @@ class Instrument:
     def reclaimed(self, queue: str, rule: str, pods: int) -> None:
         """Pods of a Queue are evicted for another one, or ("") for its own, by a rule."""
 
+    def improved(self, queue: str, result: str, moves: int) -> None:
+        """A plan of moves for a Queue has ended: ``made``, ``stopped``, ``refused`` or ``none``.
+
+        ``moves`` Pods were evicted.
+        """
+
     # The queue, on the scheduling thread
 
     def incoming(self, queue: str, event: str, pod: Pod, members: int | None = None) -> None:

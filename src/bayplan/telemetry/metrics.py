@@ -168,6 +168,16 @@ class Metrics(Instrument):
             ("result", "profile"),
             exponential(0.001, 2, 15),
         )
+        self._improve_plans = counter(
+            "bayplan_improve_plans_total",
+            "Plans of moves that Queues had made by themselves, by Queue and what became of them.",
+            ("queue", "result"),
+        )
+        self._improve_moves = counter(
+            "bayplan_improve_moves_total",
+            "Pods that were evicted for these plans, by Queue.",
+            ("queue",),
+        )
         self._reclaimed = counter(
             "bayplan_queue_evictions_total",
             "Pods evicted where Queues are, by their Queue and rule: priority, guaranteed, share.",
@@ -367,6 +377,11 @@ class Metrics(Instrument):
         """See `Instrument`."""
         self._placement_evaluations.labels(result, profile).inc()
         self._placement_evaluation_seconds.labels(result, profile).observe(seconds)
+
+    def improved(self, queue: str, result: str, moves: int) -> None:
+        """See `Instrument`."""
+        self._improve_plans.labels(queue, result).inc()
+        self._improve_moves.labels(queue).inc(moves)
 
     def reclaimed(self, queue: str, rule: str, pods: int) -> None:
         """See `Instrument`."""

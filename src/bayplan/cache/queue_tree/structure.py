@@ -14,7 +14,8 @@ An object that is wrong is reported (`ObjectFault`) and used as far as it makes 
 - a namespace that two queues select: it belongs to the older one, by name where both are as old, or
   the Pods do that are of the classes of both;
 - a kind of nodes that there is not or that is named twice: as if it were not there;
-- less guaranteed than on nodes of all kinds together: what is guaranteed on these counts.
+- less guaranteed than on nodes of all kinds together: what is guaranteed on these counts;
+- amounts of ``improve`` that make no sense: as if it were not there.
 
 A parent that does not say what it guarantees of a resource guarantees what its children do.
 
@@ -53,6 +54,8 @@ _MOST_NAMED = 8
 """Queues of a cycle that are named."""
 GUARANTEED_ABOVE_ROOM = "GuaranteedAboveRoom"
 HEAVIEST = 1_000_000
+LEAST_SECONDS = 60
+"""Between two rounds in which a queue looks for Pods to be moved, and of the age of these Pods."""
 MOST = 2**53
 """An amount above that is a mistake; sums of such amounts would leave 64 bits."""
 
@@ -114,6 +117,7 @@ class Structure:
         weight, priority: (q,).
         preemptible: of each row, whether its Pods may be evicted, as far as Queues say.
         evicting: the rows of queues that evict what is above their limit.
+        improving: the rows of queues that have Pods moved.
         closing: of each row, the row of its chain that is least open; None where all are open.
         faults: what is wrong.
     """
@@ -143,6 +147,11 @@ class Structure:
             row
             for row, spec in enumerate(specs)
             if spec.evict_over_limit_after_seconds is not None and not self.own[row]
+        ]
+        self.improving = [
+            row
+            for row, spec in enumerate(specs)
+            if spec.improve is not None and not self.own[row] and self._may_improve(row)
         ]
         self.leaves = sorted({*range(len(rows))}.difference(self.parent.tolist()))
         self.weight: IntArray = self._weights()
@@ -281,6 +290,21 @@ class Structure:
             text = f"spec.weight: {weights[row]} is not from 0 to {HEAVIEST}; it counts as 1"
             self._fault(self.queues[row], "InvalidAmount", text)
         return np.where(wrong, 1, weights)
+
+    def _may_improve(self, row: int) -> bool:
+        """Whether the amounts of `improve` make sense."""
+        improve = self.queues[row].spec.improve
+        assert improve is not None
+        amounts = (
+            ("everySeconds", improve.every_seconds, LEAST_SECONDS),
+            ("minAgeSeconds", improve.min_age_seconds, LEAST_SECONDS),
+            ("maxMovesPerHour", improve.max_moves_per_hour, 0),
+        )
+        wrong = [(name, amount, least) for name, amount, least in amounts if amount < least]
+        for name, amount, least in wrong:
+            text = f"spec.improve.{name}: {amount} is less than {least}: no Pod is moved"
+            self._fault(self.queues[row], "InvalidAmount", text)
+        return not wrong
 
     def _amounts(self, resources: Iterable[str]) -> None:
         specs = [queue.spec for queue in self.queues]

@@ -329,7 +329,7 @@ class DomainCost(
         return cost + (traffic if nodes.origin is None else traffic[nodes.origin])
 
     def kind(self, pod: Pod) -> Hashable:
-        """The same for Pods that cost as much, but for what they hold."""
+        """The same for Pods that cost as much."""
         talks = self.transfer is not None and self.transfer.concerns(pod)
         return (pod.shape.id, True) if talks else (pod.shape.requests.id, False)
 
