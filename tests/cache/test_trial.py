@@ -216,6 +216,7 @@ class State(NamedTuple):
     columns: dict[str, list[int]]
     by_zone: list[int]
     order: list[list[str]]
+    version: object
 
 
 class TrialMachine(RuleBasedStateMachine):
@@ -234,6 +235,7 @@ class TrialMachine(RuleBasedStateMachine):
         self.counter = self.counters.acquire(web, DomainSpec(ZONE))
         self.reader = JournalReader(self.cache.nodes)
         self.open: list[tuple[Any, Trial, State]] = []
+        self.by_version: dict[object, object] = {}
 
     def _state(self) -> State:
         cache, nodes = self.cache, self.cache.nodes
@@ -243,7 +245,9 @@ class TrialMachine(RuleBasedStateMachine):
         columns["ports"] = [sum(ports.values()) for ports in nodes.host_ports]
         assumed = frozenset(uid for uid in UIDS if cache.is_assumed(uid))
         order = [list(on_node) for on_node in nodes.pods]
-        return State(pods, assumed, columns, self.counter.by_domain().tolist(), order)
+        return State(
+            pods, assumed, columns, self.counter.by_domain().tolist(), order, nodes.pods_version
+        )
 
     def _pod(self, uid: str, amount: int, node: str = "") -> Pod:
         builder = make_pod(uid).uid(uid).req(cpu=str(amount), memory=f"{amount}Mi")
@@ -309,6 +313,17 @@ class TrialMachine(RuleBasedStateMachine):
             assert self.counters.recount() == {}
             assert self.reader.is_right()
             assert self.cache.nodes.tentative is bool(self.open)
+
+    @invariant()
+    def other_pods_on_nodes_are_another_version(self) -> None:
+        if hasattr(self, "cache"):
+            nodes = self.cache.nodes
+            there = {
+                (row, pod.uid): (pod.shape.id, pod.deleted)
+                for row, pods in enumerate(nodes.pods)
+                for pod in pods.values()
+            }
+            assert self.by_version.setdefault(nodes.pods_version, there) == there
 
 
 TestTrialMachine = TrialMachine.TestCase

@@ -90,3 +90,34 @@ def test_the_update_of_a_pod_that_was_never_nominated_nominates_nothing() -> Non
     nominator = Nominator()
     nominator.update(pod("a").obj(), pod("a").label("x").obj())
     assert len(nominator) == 0
+
+
+def test_the_version_is_as_before_when_a_nomination_is_undone() -> None:
+    nominator = Nominator()
+    a, b = pod("a").obj(), pod("b").obj()
+    nominator.nominate(a, "n1")
+    before = nominator.version
+    with nominator.rehearsal([a, b]):
+        nominator.nominate(a, "n2")
+        nominator.nominate(b, "n1")
+        assert nominator.version != before
+    assert nominator.version == before
+
+
+def test_two_pods_that_change_their_nodes_are_another_version() -> None:
+    nominator, versions = Nominator(), set()
+    a, b = pod("a").obj(), pod("b").obj()
+    for first, second in (("n1", "n2"), ("n2", "n1"), ("n1", "n1")):
+        nominator.nominate(a, first)
+        nominator.nominate(b, second)
+        versions.add(nominator.version)
+    assert len(versions) == 3
+
+
+def test_a_nominated_pod_that_has_changed_is_another_version() -> None:
+    nominator = Nominator()
+    old, new = pod("a").obj(), pod("a").obj()
+    nominator.nominate(old, "n1")
+    before = nominator.version
+    nominator.update(old, new)
+    assert nominator.version != before

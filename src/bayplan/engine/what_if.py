@@ -85,7 +85,7 @@ class _CachedNominees:
     by_row: Mapping[int, list[Pod]]
     added: _Nominees | None
     nodes: LiveNodeTable
-    nominations: int
+    nominations: object
     node_position: int
     pod_position: int
 

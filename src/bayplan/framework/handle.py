@@ -7,7 +7,7 @@ a test can put something simpler there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -142,13 +142,11 @@ class WaitingPods(Protocol):
 
 
 class PodNominator(Protocol):
-    """Pods that wait for room on a node where victims are leaving.
+    """Pods that wait for room on a node where victims are leaving."""
 
-    Attributes:
-        version: changes whenever a nomination begins or ends.
-    """
-
-    version: int
+    @property
+    def version(self) -> Hashable:
+        """Changes when a nomination begins or ends, and is as before when that is undone."""
 
     def nominated_pods(self, node_name: str) -> Iterable[Pod]:
         """Pods nominated to that node."""

@@ -12,30 +12,38 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from bayplan.api.pod import Pod
+from bayplan.cache.fingerprint import fingerprint
 
 
 class Nominator:
     """Nominated Pods; the `bayplan.framework.handle.PodNominator` that plugins see."""
 
     def __init__(self) -> None:
-        self.version = 0
+        self._fingerprint = self._changes = 0
         self._by_node: dict[str, dict[str, Pod]] = {}
         self._node_of: dict[str, str] = {}
         self._stand_ins: dict[str, bool] = {}
         """By uid, whether it counts for limits, too."""
         self._takers: frozenset[str] = frozenset()
 
+    @property
+    def version(self) -> tuple[int, int]:
+        """See `bayplan.framework.handle.PodNominator`."""
+        return self._fingerprint, self._changes
+
     def nominate(self, pod: Pod, node_name: str | None = None) -> None:
         """Nominate ``pod`` to a node: "" for none, None for the node in the Pod's status."""
         self.remove(pod.uid)
         node = pod.status.nominated_node_name if node_name is None else node_name
         if node:
-            self.version += 1
+            self._fingerprint += fingerprint(pod, node)
             self._node_of[pod.uid] = node
             self._by_node.setdefault(node, {})[pod.uid] = pod
 
     def update(self, old: Pod, new: Pod) -> None:
         """The Pod has changed; a change of its status.nominatedNodeName is followed."""
+        if old.uid in self._node_of:
+            self._changes += 1  # annotations may have changed, of which the fingerprint has nothing
         named = old.status.nominated_node_name or new.status.nominated_node_name
         self.nominate(new, None if named else self._node_of.get(old.uid))
 
@@ -45,9 +53,8 @@ class Nominator:
         if node is None:
             return
         self._stand_ins.pop(uid, None)
-        self.version += 1
         pods = self._by_node[node]
-        del pods[uid]
+        self._fingerprint -= fingerprint(pods.pop(uid), node)
         if not pods:
             del self._by_node[node]
 
@@ -60,11 +67,12 @@ class Nominator:
         """
         self.nominate(pod, node_name)
         self._stand_ins[pod.uid] = promised
+        self._changes += 1
 
     def admit(self, takers: frozenset[str]) -> None:
         """These may use the rooms of stand-ins on their own nominated nodes."""
         self._takers = takers
-        self.version += 1
+        self._changes += 1
 
     def keeps_off(self, nominee: Pod, pod: Pod, node_name: str) -> bool:
         """Whether the nominee's room on the node is kept from ``pod``, priorities apart."""

@@ -19,6 +19,7 @@ from typing import Protocol, TypeVar
 
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
+from bayplan.cache.fingerprint import fingerprint
 from bayplan.cache.journal import Journal
 from bayplan.cache.node_table.column import (
     BoolArray,
@@ -102,6 +103,7 @@ class LiveNodeTable(NodeTable):
         """Rows whose Pods changed."""
         self.start_journal = self._rows.start_journal
         """Rows on which a Pod has got its start time."""
+        self._fingerprint = self._recounts = 0
         self._pod_table: PodTable | None = None
         self._seen = 0, 0
         """Where the two journals of Pods stood when they were read for it."""
@@ -182,6 +184,14 @@ class LiveNodeTable(NodeTable):
                 self.count_into(column)
         return self.column(kind)
 
+    @property
+    def pods_version(self) -> tuple[int, int]:
+        """Changes with the Pods on nodes, and is as before when a change of a trial is undone.
+
+        For answers that depend on all of them; answers by row follow `pod_journal`.
+        """
+        return self._fingerprint, self._recounts
+
     def touch(self, row: int) -> None:
         """The owner of a column has changed ``row``: cached answers for this row are stale."""
         self.node_journal.append(row)
@@ -244,6 +254,7 @@ class LiveNodeTable(NodeTable):
         """Count ``pod`` on ``row``."""
         for column in self._pod_columns:
             column.count(row, pod, 1)
+        self._fingerprint += fingerprint(pod, row)
         self.pod_journal.append(row)
         for listener in self._listeners:
             listener.pod_added(row, pod)
@@ -252,6 +263,7 @@ class LiveNodeTable(NodeTable):
         """No longer count ``pod`` on ``row``; must be the same object that was added."""
         for column in self._pod_columns:
             column.count(row, pod, -1)
+        self._fingerprint -= fingerprint(pod, row)
         self.pod_journal.append(row)
         for listener in self._listeners:
             listener.pod_removed(row, pod)
@@ -269,6 +281,7 @@ class LiveNodeTable(NodeTable):
         self.remove_pod(row, self.pods[row][pod.uid])
         self.add_pod(row, pod)
         self.reorder_pods(row, order)
+        self._recounts += 1
 
     def reorder_pods(self, row: int, order: tuple[str, ...]) -> None:
         """Put the Pods of ``row`` in this order of uids, which may name Pods of other rows."""

@@ -91,9 +91,8 @@ _VERDICT_SECONDS = 1.0
 class _Verdict(NamedTuple):
     """A refusal, the versions behind the refusal, and the end of its validity."""
 
-    answer: NoRoom
+    refused: Refused
     seen: object
-    until: float
 
 
 class FairShare(
@@ -119,7 +118,7 @@ class FairShare(
         self._queues, self._objects = handle.queues, handle.objects
         self._promised = Promised(handle.queues, handle.nominator, handle.nodes)
         self._held = HeldPods(handle.queues, self._promised)
-        self._refusals = Refusals(handle.queues, handle.nodes)
+        self._refusals = Refusals(handle.queues, handle.nodes, handle.nominator)
         self._now = handle.now
         handle.services.chores.append(self._wake)
         handle.services.chores.append(self._evict_over_limit)
@@ -135,7 +134,6 @@ class FairShare(
         cause = "a {} of a queue that is entitled to the room"
         self._reclaim = GroupPreemption(handle, self.name, cause)
         self._strategy = ShortestPrefix(handle, self._rule)
-        self._due = inf
         self._over_limit = OverLimit(self.name, handle, never)
         self._evictions = handle.evictions
         self._instrument = handle.instrument
@@ -263,10 +261,10 @@ class FairShare(
         over_limit = bool(held_by)
         possible = over_limit or len(failure.candidates)
         request = self._room_request(state, pod)
-        answer = self._answer(state, request) if possible else NoRoom()
+        answer, due = self._answer(state, request) if possible else (NoRoom(), inf)
         if isinstance(answer, NoRoom):
             if not over_limit or self._rule.may_have_victims(request.preemptor):
-                state.effects.append(PassOn(self.name, pod, self._due))
+                state.effects.append(PassOn(self.name, pod, due))
             reasons = (f"reclaim: {answer.sentence}",) if answer.sentence else ()
             return PostFilterResult(Status.unresolvable(*reasons), "")
         if not answer.sentence:
@@ -274,8 +272,8 @@ class FairShare(
         explain = partial(_explained, answer, pod)
         return PostFilterResult(Status(reasons=(answer.sentence,)), answer.nodes[pod.uid], explain)
 
-    def _answer(self, state: CycleState, request: RoomRequest) -> Room | NoRoom:
-        """Room for the Pod; a refusal holds for Pods like it while all Pods and nodes stay.
+    def _answer(self, state: CycleState, request: RoomRequest) -> tuple[Room | NoRoom, float]:
+        """See `_take`; a refusal holds for Pods like the preemptor while all Pods and nodes stay.
 
         And for no more than a second, as shares change with what waits, and Pods get older. A Pod
         for which others are leaving is no Pod like the others.
@@ -285,19 +283,20 @@ class FairShare(
             return self._take(request)
         verdict = self._verdicts.get(pod.shape)
         now = self._monotonic()
-        if verdict is not None and verdict.seen == self._seen() and now < verdict.until:
+        if verdict is not None and verdict.seen == self._seen() and now < verdict.refused.until:
             # An attempt like one that searches, so that it does not matter what is still cached.
             state.effects.append(CountSearch(self.name, SINGLE, str(Code.UNSCHEDULABLE), None))
-            return verdict.answer
-        answer = self._take(request)
+            return verdict.refused.answer, verdict.refused.due
+        answer, due = self._take(request)
         if isinstance(answer, NoRoom):
-            state.effects.append(Refused(self.name, pod.shape, answer, now + _VERDICT_SECONDS))
-        return answer
+            until = now + _VERDICT_SECONDS
+            state.effects.append(Refused(self.name, pod.shape, answer, due, until))
+        return answer, due
 
     def _seen(self) -> object:
-        """What a refusal depends on; after a decision, as its trials are in the journal, too."""
-        journals = self._nodes.pod_journal.position, self._nodes.node_journal.position
-        return journals, self._queues.version, self._nominator.version
+        """What a refusal depends on."""
+        nodes = self._nodes.pods_version, self._nodes.node_journal.position
+        return nodes, self._queues.version, self._nominator.version
 
     def pod_group_post_filter(self, request: RoomRequest) -> Room | NoRoom:
         """The same for a group; not for one whose Pods belong to several queues."""
@@ -310,30 +309,31 @@ class FairShare(
         if self._not_open(request.preemptor.pods):
             return NoRoom(final=True)
         several = NoRoom("its Pods belong to several queues", final=True)
-        answer = self._take(request) if len(rows) == 1 else several
+        answer, due = self._take(request) if len(rows) == 1 else (several, inf)
         if isinstance(answer, NoRoom):
             first = request.preemptor.pods[0]
-            request.effects.append(PassOn(self.name, first, self._due))
+            request.effects.append(PassOn(self.name, first, due))
         return answer
 
-    def _take(self, request: RoomRequest) -> Room | NoRoom:
-        queues, refusals, self._due = self._queues, dict[str, None](), inf
+    def _take(self, request: RoomRequest) -> tuple[Room | NoRoom, float]:
+        """Room, and when another potential victim will have run for long enough."""
+        queues, refusals, due = self._queues, dict[str, None](), inf
         for target in targets(queues, request.preemptor):
             self._rule.aim(target)
             by_kind = bool(queues.structure.kind_columns)
             its = OnTarget(request, target, queues, self._nodes) if by_kind else request
             answer = self._reclaim.make_room(its, self._strategy)
-            self._due = min(self._due, self._rule.due)
+            due = min(due, self._rule.due)
             if isinstance(answer, Room):
                 break
             sentences = [answer.sentence] if answer.sentence else self._rule.refusals.values()
             refusals |= dict.fromkeys(sentences)
         else:
-            return NoRoom(", ".join(refusals), final=True)
+            return NoRoom(", ".join(refusals), final=True), due
         for (queue, rule), pods in self._rule.by_rule(answer.victims).items():
             first = request.preemptor.pods[0]
             request.effects.append(Reclaimed(self.name, queue, rule, pods, first))
-        return answer
+        return answer, due
 
     def carry_out(self, effect: Effect) -> None:
         """Remember who is held back and who was refused, let the next one try, and count."""
@@ -352,7 +352,7 @@ class FairShare(
             case Refused():
                 if len(self._verdicts) >= _VERDICTS_KEPT:
                     self._verdicts.clear()
-                self._verdicts[effect.shape] = _Verdict(effect.answer, self._seen(), effect.until)
+                self._verdicts[effect.shape] = _Verdict(effect, self._seen())
             case Reclaimed():
                 self._instrument.reclaimed(effect.queue, effect.rule, effect.pods)
                 if others := self._refusals.after(effect.preemptor):

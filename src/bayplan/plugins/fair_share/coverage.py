@@ -77,11 +77,11 @@ class Entering(NamedTuple):
 
 
 def nominated(queues: QueueTree, nominator: PodNominator) -> Iterator[Pod]:
-    """The nominated Pods of queues, as if they were on their nodes."""
-    for node in nominator.nominated_nodes():
-        for pod in nominator.nominated_pods(node):
-            if queues.leaf(pod) != NO_QUEUE:
-                yield pod.on_node(node)
+    """The nominated Pods of queues, as if they were on their nodes; their order is always one."""
+    pairs = [(p, n) for n in nominator.nominated_nodes() for p in nominator.nominated_pods(n)]
+    for pod, node in sorted(pairs, key=lambda pair: pair[0].uid):
+        if queues.leaf(pod) != NO_QUEUE:
+            yield pod.on_node(node)
 
 
 def enter(queues: QueueTree, line: Line, order: YieldOrder, entering: Sequence[Entering]) -> Line:

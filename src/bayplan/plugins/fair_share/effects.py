@@ -53,11 +53,13 @@ class Refused(Effect, frozen=True, eq=False):
     Attributes:
         shape: of the Pods.
         answer: the refusal.
+        due: when a potential victim will have run for long enough, in seconds since the epoch.
         until: when it is out of date at the latest, in seconds of the monotonic clock.
     """
 
     shape: PodShape
     answer: NoRoom
+    due: float
     until: float
 
 

@@ -50,7 +50,7 @@ class NeverEvicted:
     def _beyond(self) -> Collection[str]:
         """Uids of Pods beyond the guarantee."""
         queues = self._queues
-        seen = queues.sums, self._nodes.pod_journal.position
+        seen = queues.sums, self._nodes.pods_version
         if self._kept[0] == seen:
             return self._kept[1]
         beyond: set[str] = set()
@@ -65,7 +65,7 @@ class NeverEvicted:
         """The same of the Pods that count in a row of the sums, for ``limit`` by column."""
         charges = ((pod, self._queues.charge(pod)) for pod in self._pods.pods())
         line = [pod for pod, charge in charges if charge is not None and row in charge.links]
-        line.sort(key=lambda pod: (-pod.priority, start(pod)))
+        line.sort(key=lambda pod: (-pod.priority, start(pod), pod.uid))
         requests = np.array([self._queues.requests(pod) for pod in line], np.int64)
         fitting = set(fit_one_by_one(np.array(limit, np.int64), requests).tolist())
         yield from (pod.uid for index, pod in enumerate(line) if index not in fitting)

@@ -79,7 +79,7 @@ class Claims:
                 add_amounts(coming, links, queues.requests(pod))
             self._coming = nominations, coming
         self._questions += 1
-        seen = nominations, self._nodes.pod_journal.position, id(shares)
+        seen = nominations, self._nodes.pods_version, shares.guaranteed.tobytes()
         many = 0 if self._line is None else len(self._line[0].leaves)
         if seen != self._seen and self._questions * PODS_PER_QUESTION > many:
             self._seen, self._questions, self._line = seen, 0, None

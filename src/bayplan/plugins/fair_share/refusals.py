@@ -2,9 +2,10 @@
 
 What a queue may take depends on what others use, on shares (which follow demand) and on time
 (`minRuntimeSeconds`). None of these is an event of the Pod that waits. So every few seconds it is
-looked whether Pods on nodes, shares or Queues have changed since a refusal; if so, a few Pods of
-each queue try again, each unlike the others, and with each that makes room the next one. While
-nothing changes, those try that are unlike all that were refused since the change; then nobody.
+looked whether Pods on nodes, nominations, shares or Queues have changed since a refusal; if so, a
+few Pods of each queue try again, each unlike the others, and with each that makes room the next
+one. While nothing changes, those try that are unlike all that were refused since the change; then
+nobody.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from math import inf
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
+from bayplan.framework.handle import PodNominator
 
 _AT_ONCE = 4
 """Pods of one queue that try again together."""
@@ -24,15 +26,15 @@ _AT_ONCE = 4
 class Refusals:
     """See the module's docstring."""
 
-    def __init__(self, queues: QueueTree, nodes: LiveNodeTable) -> None:
-        self._queues, self._nodes = queues, nodes
+    def __init__(self, queues: QueueTree, nodes: LiveNodeTable, nominator: PodNominator) -> None:
+        self._queues, self._nodes, self._nominator = queues, nodes, nominator
         self._refused: dict[int, dict[str, Pod]] = {}
         """By leaf and uid, the longest refused first."""
         self._tried: set[PodShape] = set()
         """Refused, or woken, since something changed."""
         self._seen: object = None
-        self._position = 0
-        """Of the journal of Pods on nodes, at the last refusal."""
+        self._placed: object = None
+        """Versions of Pods on nodes and of nominations, at the last refusal."""
         self._moved = False
         """Whether there were changes between two refusals."""
         self._version = -1
@@ -43,11 +45,11 @@ class Refusals:
         self._start_over_if_outdated()
         leaf = self._queues.leaf(pod)
         if leaf != NO_QUEUE:
-            position = self._nodes.pod_journal.position
-            self._moved |= bool(self._refused) and position != self._position
+            placed = self._placed_now()
+            self._moved |= bool(self._refused) and placed != self._placed
             if not self._refused:
                 self._seen = self._state()
-            self._position = position
+            self._placed = placed
             self._refused.setdefault(leaf, {})[pod.uid] = pod
             self._tried.add(pod.shape)
             self._due = min(self._due, due)
@@ -93,8 +95,11 @@ class Refusals:
                 del self._refused[leaf]
 
     def _state(self) -> object:
-        shares, position = self._queues.shares(), self._nodes.pod_journal.position
-        return position, shares.whole.tobytes(), shares.guaranteed.tobytes()
+        shares = self._queues.shares()
+        return self._placed_now(), shares.whole.tobytes(), shares.guaranteed.tobytes()
+
+    def _placed_now(self) -> object:
+        return self._nodes.pods_version, self._nominator.version
 
     def _start_over_if_outdated(self) -> None:
         """Sort the Pods anew when Queues or namespaces have changed; the next round wakes all."""
