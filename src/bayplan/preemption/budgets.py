@@ -55,6 +55,10 @@ class Budgets:
         """Whether there are none."""
         return not any(self._by_namespace.values())
 
+    def has(self, pod: Pod) -> bool:
+        """Whether any of them selects the Pod."""
+        return bool(self._of(pod.shape))
+
     def violations(self, pods: Iterable[Pod]) -> set[str]:
         """Uids of ``pods`` whose eviction violates a budget, after all previous evictions.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -30,6 +30,18 @@ def _accept(_victims: Sequence[Pod]) -> str:
     return ""
 
 
+class Instead(NamedTuple):
+    """Who may go in place of victims, given these, if less is lost by that.
+
+    Attributes:
+        single: who may go alone.
+        of_the_same: all Pods that may go of those who give the victims.
+    """
+
+    single: Callable[[Sequence[Pod]], Yielding]
+    of_the_same: Callable[[Sequence[Pod]], Yielding]
+
+
 @dataclass(frozen=True)
 class Yielding:
     """A rule's judgement: which Pods may be evicted for one preemptor.
@@ -40,8 +52,7 @@ class Yielding:
         ceilings: what has to be freed in addition to room on nodes.
         refusal: why victims must stay although their eviction suffices; "" if there is no reason.
         wider: the same with more Pods, for where these are not enough; None for none.
-        single: for where several would go, given these: who may go alone in their place; None if
-            the order decides alone.
+        instead: who may go in place of the victims that are found; None if the order decides alone.
     """
 
     classes: IntArray
@@ -49,7 +60,7 @@ class Yielding:
     ceilings: Sequence[Ceiling] = ()
     refusal: Callable[[Sequence[Pod]], str] = _accept
     wider: Callable[[], Yielding] | None = None
-    single: Callable[[Sequence[Pod]], Yielding] | None = None
+    instead: Instead | None = None
 
     def sentence(self, members: int, victims: Sequence[Pod]) -> str:
         """What is said where ``members`` have room without the victims."""

@@ -28,6 +28,8 @@ it.
 7. The rule has the last word: it may refuse the victims as a whole.
 8. Where several would go, one that comes later in the order may do in their place, if the rule says
    who (`bayplan.preemption.single_victim`).
+9. Where a budget is violated or a group ends, others of the same givers go if less is lost by that
+   (`bayplan.preemption.lesser_loss`).
 
 The victims are evicted and all members nominated in one step, so nobody of lower priority takes the
 room meanwhile, and there is no second search while victims are leaving
@@ -48,6 +50,7 @@ a group that needs just these gets none by this. kube-scheduler does likewise.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -61,6 +64,8 @@ from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.capacity import FreedCapacity
 from bayplan.preemption.eviction_units import YieldOrder, make_units
 from bayplan.preemption.gangs import gangs_of
+from bayplan.preemption.lesser_loss import VICTIMS, LesserLoss
+from bayplan.preemption.losses import Losses
 from bayplan.preemption.member_fit import MemberFit, OnRow, needs_of
 from bayplan.preemption.proof import Proof
 from bayplan.preemption.rule import NOT_ENOUGH, Yielding, Yields
@@ -106,10 +111,20 @@ class ShortestPrefix:
         while isinstance(room, NoRoom) and room.sentence and yielding.wider is not None:
             yielding = yielding.wider()
             room = self._find_among(request, yielding, running, fit)
-        if isinstance(room, Room) and len(room.victims) > 1 and yielding.single is not None:
+        if isinstance(room, NoRoom) or yielding.instead is None:
+            return room
+        losses = Losses(fit, running, order, self._budgets)
+        if len(room.victims) > 1:
             # 8. One in place of several
-            single = SingleVictim(request, fit, running, order, self._budgets)
-            return single.find(room, yielding.single(room.victims)) or room
+            one = SingleVictim(request, losses).find(room, yielding.instead.single(room.victims))
+            room = one or room
+        if 0 < len(room.victims) <= VICTIMS:
+            # 9. Others of the same givers
+            loss = losses.of(room.victims)
+            if loss.violations or loss.groups:
+                others = yielding.instead.of_the_same(room.victims)
+                look = partial(self._find_among, request, running=running, fit=fit)
+                return LesserLoss(losses, others, look).find(room)
         return room
 
     def _find_among(

@@ -25,6 +25,8 @@ with a guarantee of 4, as nobody else wanted the room, is not covered: it borrow
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -101,18 +103,21 @@ class Guarantees:
                 covered = covered | self.covered(row)
         return covered
 
-    def are_as_covered(self, path: tuple[int, ...], without: IntArray) -> bool:
-        """Whether these queues have as much covered without some Pods, as others take their place.
+    def less_covered(
+        self, paths: Iterable[tuple[int, ...]], without: IntArray
+    ) -> tuple[int, ...] | None:
+        """The first path with a queue in which less is covered without some Pods; None if none.
 
-        Counted from each priority upwards: a lower priority is no substitute.
+        Others may take their place. Counted from each priority upwards: a lower priority is no
+        substitute.
         """
-        rest = self._without(without)
-        return all(
-            (rest.amounts_covered(row, line, level) >= self.amounts_covered(row, line, level)).all()
-            for row in path
-            for line in range(len(self._structure.lines))
-            for level in np.unique(self._line.priorities[without]).tolist()
-        )
+        rest, lines = self._without(without), range(len(self._structure.lines))
+        levels = np.unique(self._line.priorities[without]).tolist()
+        for path in paths:
+            for at in product(path, lines, levels):
+                if (rest.amounts_covered(*at) < self.amounts_covered(*at)).any():
+                    return path
+        return None
 
     def loser(self, chain: tuple[int, ...], without: IntArray) -> int | None:
         """The queue in which less is covered if the last Pod takes the place of some; None if none.

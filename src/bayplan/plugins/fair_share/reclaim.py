@@ -98,7 +98,7 @@ from bayplan.plugins.fair_share.targets import Target
 from bayplan.preemption.capacity import Ceiling
 from bayplan.preemption.eviction_units import YieldOrder
 from bayplan.preemption.member_fit import MemberFit
-from bayplan.preemption.rule import NOT_ENOUGH, Yielding
+from bayplan.preemption.rule import NOT_ENOUGH, Instead, Yielding
 from bayplan.preemption.running_pods import RunningPods
 
 PRIORITY = "priority"
@@ -495,7 +495,10 @@ class ReclaimRule:
         own = {pod.uid for pod in preemptor.pods}
         return (pod for pod in nominated(self._queues, self._nominator) if pod.uid not in own)
 
-    def _yielding(self, preemptor: Preemptor, running: RunningPods, parties: _Parties) -> Yielding:
+    def _classes(
+        self, running: RunningPods, parties: _Parties
+    ) -> tuple[IntArray, BoolArray, BoolArray]:
+        """(p,) the class of each Pod; whether a giver gives it; whether it may be given alone."""
         givers, used, requests = parties.givers, list(parties.used), parties.requests
         # 3. Who is leaving
         classes: IntArray = np.where(running.leaving, 0, -1)
@@ -536,6 +539,11 @@ class ReclaimRule:
         tenths = np.rint(10 * np.minimum(over[given], MOST_OVER)).astype(np.int64)
         classes[given] = (1 + by_share[given]) * _STEPS - tenths
         classes[parties.own] = 3 * _STEPS
+        return classes, given, alone
+
+    def _yielding(self, preemptor: Preemptor, running: RunningPods, parties: _Parties) -> Yielding:
+        # 3. to 5. Who is leaving, then giver by giver
+        classes, given, alone = self._classes(running, parties)
         # 6. More, judged together
         ceilings = self._ceilings(preemptor)
         refusal = partial(self._refusal, parties, running)
@@ -543,7 +551,7 @@ class ReclaimRule:
         def wider() -> Yielding:
             some = (alone | parties.spare) & (classes < 0)
             more = np.where(some, 4 * _STEPS, classes)
-            return Yielding(more, self._describe, ceilings, refusal, single=single)
+            return Yielding(more, self._describe, ceilings, refusal, instead=instead)
 
         def single(victims: Sequence[Pod]) -> Yielding:
             all_of_them = wider()
@@ -551,8 +559,15 @@ class ReclaimRule:
             but_own = np.where(parties.own & (not own), -1, all_of_them.classes)
             return replace(all_of_them, classes=but_own)
 
+        def of_the_same(victims: Sequence[Pod]) -> Yielding:
+            all_of_them = wider()
+            givers = list({self._queues.leaf(victim) for victim in victims})
+            theirs = running.leaving | np.isin(parties.leaves, givers)
+            return replace(all_of_them, classes=np.where(theirs, all_of_them.classes, -1))
+
+        instead = Instead(single, of_the_same)
         if not parties.above[given].any():
-            return Yielding(classes, self._describe, ceilings, wider=wider, single=single)
+            return Yielding(classes, self._describe, ceilings, wider=wider, instead=instead)
 
         # 7. Less, if a queue above both would have less covered without these
         def surely() -> Yielding:
@@ -561,10 +576,10 @@ class ReclaimRule:
             less = self._yielding(
                 preemptor, running, parties._replace(candidates=sure, above=nobody)
             )
-            more = replace(less, wider=wider, single=single)
+            more = replace(less, wider=wider, instead=instead)
             return more if (less.classes >= 0).any() else wider()
 
-        return Yielding(classes, self._describe, ceilings, refusal, surely, single)
+        return Yielding(classes, self._describe, ceilings, refusal, surely, instead)
 
     def _used(self, preemptor: Preemptor) -> IntArray:
         """What queues will use: without what is leaving, with what nominated Pods wait for."""
@@ -644,15 +659,16 @@ class ReclaimRule:
             leaf = self._queues.leaf(victim)
             if leaf != NO_QUEUE:
                 going[structure.chains[leaf]] += self._queues.requests(victim)
-        for giver in parties.givers:
+        givers = [giver for giver in parties.givers if going[giver.leaf].any()]
+        for giver in givers:
             if giver.rule == SHARE and going[giver.branch, giver.column] > giver.room(parties.used):
                 return _KEEPS[SHARE].format(structure.name(giver.leaf))
         uids = {victim.uid for victim in victims}
         gone = np.array([pod.uid in uids for pod in running.pods], np.bool_)
         without = np.flatnonzero(gone[parties.staying])
-        for giver in parties.givers:
-            if not parties.guarantees.are_as_covered(giver.path, without):
-                return _KEEPS[GUARANTEED].format(structure.name(giver.leaf))
+        path = parties.guarantees.less_covered([giver.path for giver in givers], without)
+        if path is not None:
+            return _KEEPS[GUARANTEED].format(structure.name(path[0]))
         if parties.entered is not None:
             chain, without = structure.links[parties.row], np.flatnonzero(gone[parties.tree])
             loser = parties.entered.loser(chain, without)
