@@ -14,6 +14,7 @@ from tests.queues import pod, queue, queues_profile
 from bayplan.api.kinds import POD_GROUP
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
 from bayplan.inbox.messages import Changed
+from bayplan.plugins.fair_share import reclaim
 from bayplan.plugins.fair_share.reclaim import ReclaimRule
 from bayplan.testing import Json, PodBuilder, make_node, make_object
 
@@ -176,7 +177,7 @@ def test_the_bound_rules_out_nothing_that_a_search_finds(
     for bounded in (True, False):
         with pytest.MonkeyPatch.context() as patch:
             if not bounded:
-                patch.setattr(ReclaimRule, "_rules_out", lambda *_: None)
+                patch.setattr(reclaim, "rules_out", lambda *_: None)
             cluster = world(queues_profile("Coscheduling"), specs)
             if nested:
                 cluster.add(queue("all"))

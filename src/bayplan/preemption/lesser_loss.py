@@ -79,7 +79,7 @@ class LesserLoss:
         return best
 
     def _few_of_each_node(self, least: Loss) -> Iterator[BoolArray]:
-        """Who stays so that 1, 2, and so on of each node violate a budget, those that go first."""
+        """Who stays so that 1, 2, and so on of each node violate a budget."""
         classes, rows = self._yielding.classes, self._losses.running.rows
         pods = np.flatnonzero(self._violates)
         pods = pods[np.lexsort((classes[pods], rows[pods]))]
@@ -90,7 +90,7 @@ class LesserLoss:
             yield stays
 
     def _one_more(self, stays: BoolArray, room: Room) -> Iterator[BoolArray]:
-        """For each victim that has a budget or ends a group: that one stays, too."""
+        """For each victim with a budget or without whom a group ends: that one stays as well."""
         losses = self._losses
         for index in losses.index_of(room.victims).tolist():
             if losses.ends_group[index] or losses.budgets.has(losses.running.pods[index]):

@@ -69,20 +69,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import NamedTuple
 
 import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.api.queues import ReclaimFrom
-from bayplan.cache.amounts import Charge, Limit, total
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import BoolArray, IntArray
-from bayplan.cache.queue_tree import NO_QUEUE, QueueTree, Structure
+from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
 from bayplan.framework.handle import PodNominator
 from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.room import NoRoom
-from bayplan.plugins.fair_share.bound import Bound
 from bayplan.plugins.fair_share.coverage import (
     Entering,
     claims_of_last,
@@ -90,15 +87,17 @@ from bayplan.plugins.fair_share.coverage import (
     line_of,
     nominated,
 )
+from bayplan.plugins.fair_share.demand import Demand
 from bayplan.plugins.fair_share.givers import GUARANTEED, MOST_OVER, SHARE, Giver, find_givers
 from bayplan.plugins.fair_share.guarantees import Guarantees, Line, fit_one_by_one
 from bayplan.plugins.fair_share.never_evicted import NeverEvicted
+from bayplan.plugins.fair_share.parties import KEEPS, Parties, by_leaf
 from bayplan.plugins.fair_share.promised import Promised
+from bayplan.plugins.fair_share.ruled_out import rules_out
 from bayplan.plugins.fair_share.targets import Target
-from bayplan.preemption.capacity import Ceiling
 from bayplan.preemption.eviction_units import YieldOrder
 from bayplan.preemption.member_fit import MemberFit
-from bayplan.preemption.rule import NOT_ENOUGH, Instead, Yielding
+from bayplan.preemption.rule import Instead, Yielding
 from bayplan.preemption.running_pods import RunningPods
 
 PRIORITY = "priority"
@@ -108,49 +107,6 @@ MOST_NAMED = 8
 """Queues that are named in one sentence."""
 
 _NOT_LOWER = "no Pod of queue {} has a lower priority"
-_KEEPS = {
-    GUARANTEED: "Pods of queue {} are within what is guaranteed to it",
-    SHARE: "would be undone by queue {}",
-}
-"""Why a queue does not give more, by rule."""
-_KEPT_ABOVE = "less of what is guaranteed to queue {} would be covered"
-
-
-class _Parties(NamedTuple):
-    """Who takes and who may give.
-
-    Attributes:
-        row: the preemptor's queue.
-        leaves: (p,) the queue of each Pod.
-        requests: (p, r) of each.
-        used: (q, r) what queues will use.
-        givers: the one that deserves least comes first.
-        own: (p,) the Pods of the preemptor's queue that yield to its priority.
-        candidates: by leaf of a giver, the Pods that may yield, as they yield one after the other.
-        spare: (p,) covered Pods of givers, whose place others of their queue may be able to take.
-        surplus: (r,) by leaf of a giver, what it has beyond what is covered.
-        staying: (p,) whether a Pod is not leaving.
-        guarantees: who is covered of those that stay, and then of others that are nominated.
-        above: (p,) candidates without whom a queue above both may have less covered.
-        tree: the Pods that stay in the tree of the preemptor's queue.
-        entered: who is covered of these, of others that are nominated, and of the preemptor, who is
-            the last; None where nothing is guaranteed in its queue or above.
-    """
-
-    row: int
-    leaves: IntArray
-    requests: IntArray
-    used: Sequence[list[int]]
-    givers: Sequence[Giver]
-    own: BoolArray
-    candidates: Mapping[int, IntArray]
-    spare: BoolArray
-    surplus: Mapping[int, IntArray]
-    staying: BoolArray
-    guarantees: Guarantees
-    above: BoolArray
-    tree: IntArray
-    entered: Guarantees | None
 
 
 class ReclaimRule:
@@ -173,18 +129,11 @@ class ReclaimRule:
         now: Callable[[], float],
     ) -> None:
         self._counters, self._never_evicted = counters, never_evicted
-        self._columns: IntArray = np.zeros(0, np.int64)
-        """The resources that the last preemptor needs."""
         self._queues, self._nominator, self._promised = queues, nominator, promised
         self._now = now
         self._rules: dict[str, str] = {}
         self._target: Target = {}
-        self._charged: tuple[Preemptor | None, Target | None, Sequence[Charge[Structure]]] = (
-            None,
-            None,
-            (),
-        )
-        """The last preemptor, its target, and what its Pods count for."""
+        self._last: Demand | None = None
         self.refusals: dict[str, str] = {}
         self.due = inf
 
@@ -196,26 +145,27 @@ class ReclaimRule:
         """See `Yields`: what queues use says whether there is a giver."""
         self.refusals, self.due = {}, inf
         row = self._queues.leaf(preemptor.pods[0])
-        users = (self._queues.sums.user_at(link) for link, *_ in self._excesses(preemptor))
+        users = (self._queues.sums.user_at(link) for link, *_ in self._demand(preemptor).excesses())
         if any(user is not None and user.never_evicted for user in users):
             return False
         if self._counters.any_leaving or self._any_below(preemptor, row):
             return True
-        within = self._within(preemptor)
+        within = self._demand(preemptor).within
         if within == row:
             return False
-        chain = self._queues.structure.chains[row]
+        chain, needed = self._queues.structure.chains[row], self._demand(preemptor).needed
         guaranteed = self._queues.shares().guaranteed[chain]
-        asked = (guaranteed > 0) & (self._needed(preemptor) > 0)
-        fits = (self._needed(preemptor) <= guaranteed) | ~asked
+        asked = (guaranteed > 0) & (needed > 0)
+        fits = (needed <= guaranteed) | ~asked
         lines = self._queues.structure.lines
         by_line = [asked[:, some].any(axis=1) & fits[:, some].all(axis=1) for some in lines]
         at_best = np.logical_or.reduce(by_line)
         return bool(self._givers(preemptor, row, at_best, self._used(preemptor), within))
 
-    def _within(self, preemptor: Preemptor) -> int | None:
-        """The queue whose limit is in the way, the nearest one; None where no limit is."""
-        return next((self._queue_row(link) for link, *_ in self._excesses(preemptor)), None)
+    def _demand(self, preemptor: Preemptor) -> Demand:
+        if self._last is None or not self._last.is_of(preemptor, self._target):
+            self._last = Demand(self._queues, self._promised, preemptor, self._target)
+        return self._last
 
     def may_have_victims(self, preemptor: Preemptor) -> bool:
         """Whether there can be victims once shares, or what is guaranteed, have changed.
@@ -240,139 +190,14 @@ class ReclaimRule:
         # 1. The parties
         parties = self._ask(preemptor, running, order)
         # 2. Bounds
-        impossible = self._rules_out(preemptor, running, fit, parties)
+        demand = self._demand(preemptor)
+        impossible = rules_out(self._queues, demand, running, fit, parties, self.refusals)
         if impossible is not None:
             return impossible
         # 3. to 6. Classes
         return self._yielding(preemptor, running, parties)
 
-    def _rules_out(
-        self, preemptor: Preemptor, running: RunningPods, fit: MemberFit, parties: _Parties
-    ) -> NoRoom | None:
-        structure = self._queues.structure
-        columns = np.flatnonzero(self._needed(preemptor)[: len(structure.bases)])
-        names = [structure.resources[column] for column in columns.tolist()]
-        yields = running.leaving | parties.own
-        if not names or not (parties.givers or yields.any()):
-            return None
-        if not yields.any() and self._within(preemptor) == parties.row:
-            return NoRoom()
-        most = np.full((len(structure), len(structure.resources)), -1)
-        kept = np.ones(len(running), np.bool_)
-        spare = _by_leaf(parties.leaves, np.flatnonzero(parties.spare))
-        for giver in parties.givers:
-            candidates = parties.candidates[giver.leaf]
-            kept[candidates] = False
-            named = structure.guaranteed[list(giver.path)].any(axis=0)
-            # Where there are several lines, covered Pods of one may replace those of another.
-            named = named & (not structure.kind_columns)
-            of_giver = np.concatenate([candidates, spare(giver.leaf)])
-            together = parties.requests[of_giver].sum(axis=0)
-            most[giver.leaf] = np.where(named, parties.surplus[giver.leaf], together)
-            if giver.rule == SHARE:
-                room = giver.room(parties.used)
-                most[giver.leaf, giver.column] = min(most[giver.leaf, giver.column], room)
-        kept &= ~parties.spare
-        if self._is_held(preemptor, running, parties, yields, most):
-            return NOT_ENOUGH
-        bound = Bound(
-            fit,
-            running,
-            parties.leaves,
-            {name: parties.requests[:, c] for name, c in zip(names, columns.tolist(), strict=True)},
-            yields,
-            kept,
-            {name: most[:, c] for name, c in zip(names, columns.tolist(), strict=True)},
-        )
-        if fit.is_enough(bound.bounded):
-            return None
-        if not fit.is_enough(bound.whole):
-            return NOT_ENOUGH
-        in_the_way = bound.in_the_way()
-        first = next(giver for giver in parties.givers if giver.leaf in in_the_way)
-        name = structure.name(first.leaf)
-        kept_by = self.refusals.get(name) or _KEEPS[first.rule].format(name)
-        return NoRoom(kept_by)
-
-    def _is_held(
-        self,
-        preemptor: Preemptor,
-        running: RunningPods,
-        parties: _Parties,
-        yields: BoolArray,
-        most: IntArray,
-    ) -> bool:
-        """Whether a limit holds the preemptor back even if all possible victims go.
-
-        Args:
-            preemptor: who needs room.
-            running: all Pods.
-            parties: who takes and gives.
-            yields: (p,) who may go, whatever its queue may give.
-            most: (q, r) what a queue may give; less than nothing where it is not a giver.
-        """
-        sums = self._queues.sums
-        structure = sums.structure
-        for link, column, excess in self._excesses(preemptor):
-            if sums.user_at(link) is not None:  # Pods of one shape may be of several users
-                continue
-            amounts = parties.requests[:, column]
-            inside = structure.is_below(link)[parties.leaves] & (parties.leaves != NO_QUEUE)
-            below = [leaf for leaf in structure.leaves if link in structure.links[leaf]]
-            going = int(amounts[inside & yields].sum())
-            going += sum(max(int(most[leaf, column]), 0) for leaf in below)
-            as_counted = int(amounts[inside].sum()) == sums.used_rows[link][column]
-            if as_counted and going < excess:
-                return True
-        return False
-
-    def _excesses(self, preemptor: Preemptor) -> Iterator[tuple[int, int, int]]:
-        """Row and column of each limit the preemptor would exceed, and by how much; leaf first.
-
-        Any of its Pods may be those of its minimum, so the smallest count. Of a user, as many as
-        the minimum needs beside all Pods of others.
-        """
-        queues = self._queues
-        promised, sums = self._promised.besides(preemptor.pods), queues.sums
-        charges = self._charges(preemptor)
-        limits = {
-            (limit.row, limit.column): limit
-            for charge in dict.fromkeys(charges)
-            for limit in charge.limits_on(charge.requests)
-        }
-        for link, column, limit in sorted(limits.values(), key=self._leaf_first):
-            asked = sorted(c.requests[column] for c in charges if link in c.links)
-            others = len(charges) - len(asked)
-            needed = sum(asked[: max(preemptor.minimum - others, 0)])
-            excess = sums.used_rows[link][column] + needed - limit
-            if promised is not None:
-                excess += promised[link][column]
-            if needed and excess > 0:
-                yield link, column, excess
-
-    def _leaf_first(self, limit: Limit) -> tuple[int, int]:
-        row = self._queue_row(limit.row)
-        return -len(self._queues.structure.links[row]), row
-
-    def _queue_row(self, link: int) -> int:
-        """The row of the queue; for the row of a user, of the queue with the limit."""
-        user = self._queues.sums.user_at(link)
-        return link if user is None else user.row
-
-    def _ceilings(self, preemptor: Preemptor) -> Sequence[Ceiling]:
-        """The usage below each limit that the preemptor would exceed."""
-        bases = len(self._queues.structure.bases)
-        return [
-            Ceiling(excess, partial(self._freed, link, column), column >= bases)
-            for link, column, excess in self._excesses(preemptor)
-        ]
-
-    def _freed(self, link: int, column: int, pod: Pod) -> int:
-        """What the queue or the user at row ``link`` uses less when ``pod`` goes."""
-        charge = self._queues.charge(pod)
-        return 0 if charge is None or link not in charge.links else charge.requests[column]
-
-    def _ask(self, preemptor: Preemptor, running: RunningPods, order: YieldOrder) -> _Parties:
+    def _ask(self, preemptor: Preemptor, running: RunningPods, order: YieldOrder) -> Parties:
         self._rules, self.refusals, self.due = {}, {}, inf
         queues = self._queues
         structure = queues.structure
@@ -396,18 +221,18 @@ class ReclaimRule:
         own[staying[lower]] = True
         candidates: dict[int, IntArray] = {}
         surplus: dict[int, IntArray] = {}
-        may_go, kept = ~line.never, _KEEPS[GUARANTEED]
+        may_go, kept = ~line.never, KEEPS[GUARANTEED]
         if structure.queues[row].spec.reclaim_from is ReclaimFrom.LOWER_PRIORITY:
             may_go, kept = may_go & (line.priorities < preemptor.priority), _NOT_LOWER
-        of_leaf = _by_leaf(line.leaves, np.arange(len(staying)))
+        of_leaf = by_leaf(line.leaves, np.arange(len(staying)))
         for giver in givers:
             all_of_leaf = of_leaf(giver.leaf)
             mine = all_of_leaf[may_go[all_of_leaf]]
-            sentence = _KEEPS[GUARANTEED] if len(mine) else kept
+            sentence = KEEPS[GUARANTEED] if len(mine) else kept
             if giver.lacks and len(mine):
                 uses = requests[staying[mine]][:, giver.lacks] > 0
                 mine = mine[uses.any(axis=1)]
-                sentence = sentence if len(mine) else _KEEPS[SHARE]
+                sentence = sentence if len(mine) else KEEPS[SHARE]
             covered = guarantees.protected(giver.path)[mine]
             pods_open, pods_covered = staying[mine[~covered]], staying[mine[covered]]
             surplus[giver.leaf] = requests[pods_open].sum(axis=0)
@@ -419,12 +244,12 @@ class ReclaimRule:
                 self.refusals.setdefault(name, sentence.format(name))
         if candidates:
             ordered = order.sorted(np.concatenate([*candidates.values()]))
-            of_giver = _by_leaf(leaves, ordered)
+            of_giver = by_leaf(leaves, ordered)
             candidates = {leaf: of_giver(leaf) for leaf in candidates}
         above = self._kept_above(givers, candidates, tree, entered, len(running))
         used: Sequence[list[int]] = all_used.tolist()
         stays = ~running.leaving
-        return _Parties(
+        return Parties(
             row,
             leaves,
             requests,
@@ -449,7 +274,7 @@ class ReclaimRule:
         entered: Guarantees | None,
         number: int,
     ) -> BoolArray:
-        """See `_Parties.above`."""
+        """See `Parties.above`."""
         above = np.zeros(number, np.bool_)
         if entered is None:
             return above
@@ -470,8 +295,8 @@ class ReclaimRule:
         """Whether a guarantee covers the preemptor; other nominated Pods stand before it.
 
         Returns:
-            (k,) by link of the preemptor's chain; then see `_Parties.tree`, of ``line``, and
-            `_Parties.entered`.
+            (k,) by link of the preemptor's chain; then see `Parties.tree`, of ``line``, and
+            `Parties.entered`.
         """
         queues, chain = self._queues, self._queues.structure.links[row]
         guaranteed = queues.shares().guaranteed
@@ -481,7 +306,7 @@ class ReclaimRule:
         tree = np.flatnonzero(of_tree)
         first = Entering(
             preemptor.pods[0],
-            self._needed(preemptor).tolist(),
+            self._demand(preemptor).needed.tolist(),
             preemptor.priority,
             any(map(queues.is_never_evicted, preemptor.pods)),
         )
@@ -496,9 +321,9 @@ class ReclaimRule:
         return (pod for pod in nominated(self._queues, self._nominator) if pod.uid not in own)
 
     def _classes(
-        self, running: RunningPods, parties: _Parties
+        self, running: RunningPods, parties: Parties
     ) -> tuple[IntArray, BoolArray, BoolArray]:
-        """(p,) the class of each Pod; whether a giver gives it; whether it may be given alone."""
+        """(p,) classes; who is given by somebody; who could be given alone."""
         givers, used, requests = parties.givers, list(parties.used), parties.requests
         # 3. Who is leaving
         classes: IntArray = np.where(running.leaving, 0, -1)
@@ -522,7 +347,7 @@ class ReclaimRule:
             self._rules[name_of(giver.leaf)] = giver.rule
             if not len(chosen):
                 name = name_of(giver.leaf)
-                self.refusals.setdefault(name, _KEEPS[giver.rule].format(name))
+                self.refusals.setdefault(name, KEEPS[giver.rule].format(name))
                 continue
             given[chosen] = True
             going = requests[chosen]
@@ -541,12 +366,12 @@ class ReclaimRule:
         classes[parties.own] = 3 * _STEPS
         return classes, given, alone
 
-    def _yielding(self, preemptor: Preemptor, running: RunningPods, parties: _Parties) -> Yielding:
+    def _yielding(self, preemptor: Preemptor, running: RunningPods, parties: Parties) -> Yielding:
         # 3. to 5. Who is leaving, then giver by giver
         classes, given, alone = self._classes(running, parties)
         # 6. More, judged together
-        ceilings = self._ceilings(preemptor)
-        refusal = partial(self._refusal, parties, running)
+        ceilings = self._demand(preemptor).ceilings()
+        refusal = partial(parties.refusal, self._queues, running)
 
         def wider() -> Yielding:
             some = (alone | parties.spare) & (classes < 0)
@@ -589,25 +414,6 @@ class ReclaimRule:
             used[chains[queues.leaf(pod)]] += queues.requests(pod)
         return used
 
-    def _needed(self, preemptor: Preemptor) -> IntArray:
-        return np.array(total(Counter(self._charges(preemptor)[: preemptor.minimum])), np.int64)
-
-    def _charges(self, preemptor: Preemptor) -> Sequence[Charge[Structure]]:
-        """The charge of each Pod with a queue, at the target."""
-        queues, target = self._queues, self._target
-        of, at, charges = self._charged
-        sums = charges[0].sums if charges else None
-        if of is not preemptor or at is not target or sums is not queues.sums:
-            own = zip(preemptor.pods, queues.charges(preemptor.pods), strict=True)
-            at_kind = bool(queues.structure.kind_columns)
-            charges = [
-                queues.charge_on(pod, target[pod.shape]) if at_kind else charge
-                for pod, charge in own
-                if charge is not None
-            ]
-            self._charged = preemptor, target, charges
-        return charges
-
     # Queues
 
     def _givers(
@@ -623,13 +429,13 @@ class ReclaimRule:
         ``within``: only those that are part of the queue at that row, None for all.
         """
         structure, shares = self._queues.structure, self._queues.shares()
-        needed = self._needed(preemptor)
+        needed = self._demand(preemptor).needed
         givers, undone = find_givers(structure, row, claims, needed, all_used, shares)
         if within is not None:
             givers = [giver for giver in givers if within in structure.links[giver.leaf]]
             undone = [leaf for leaf in undone if within in structure.links[leaf]]
         for name in map(structure.name, undone):
-            self.refusals[name] = _KEEPS[SHARE].format(name)
+            self.refusals[name] = KEEPS[SHARE].format(name)
         return givers
 
     # Pods
@@ -650,31 +456,6 @@ class ReclaimRule:
         return pods
 
     # What is said
-
-    def _refusal(self, parties: _Parties, running: RunningPods, victims: Sequence[Pod]) -> str:
-        """Why a giver must not give all of ``victims`` together; "" if there is no reason."""
-        structure = self._queues.structure
-        going = np.zeros_like(structure.guaranteed)
-        for victim in victims:
-            leaf = self._queues.leaf(victim)
-            if leaf != NO_QUEUE:
-                going[structure.chains[leaf]] += self._queues.requests(victim)
-        givers = [giver for giver in parties.givers if going[giver.leaf].any()]
-        for giver in givers:
-            if giver.rule == SHARE and going[giver.branch, giver.column] > giver.room(parties.used):
-                return _KEEPS[SHARE].format(structure.name(giver.leaf))
-        uids = {victim.uid for victim in victims}
-        gone = np.array([pod.uid in uids for pod in running.pods], np.bool_)
-        without = np.flatnonzero(gone[parties.staying])
-        path = parties.guarantees.less_covered([giver.path for giver in givers], without)
-        if path is not None:
-            return _KEEPS[GUARANTEED].format(structure.name(path[0]))
-        if parties.entered is not None:
-            chain, without = structure.links[parties.row], np.flatnonzero(gone[parties.tree])
-            loser = parties.entered.loser(chain, without)
-            if loser is not None:
-                return _KEPT_ABOVE.format(structure.name(loser))
-        return ""
 
     def _describe(self, victims: Sequence[Pod]) -> str:
         counts = self.by_rule(victims)
@@ -698,15 +479,3 @@ class ReclaimRule:
 
 def _deserves_least(giver: Giver) -> tuple[bool, float]:
     return giver.rule == SHARE, -giver.over
-
-
-def _by_leaf(leaves: IntArray, pods: IntArray) -> Callable[[int], IntArray]:
-    """A look-up of ``pods`` by leaf, in their order; ``leaves`` is (p,), of all Pods."""
-    ordered = pods[np.argsort(leaves[pods], kind="stable")]
-    of = leaves[ordered]
-
-    def of_leaf(leaf: int) -> IntArray:
-        begin, end = of.searchsorted((leaf, leaf + 1))
-        return ordered[begin:end]
-
-    return of_leaf
