@@ -5,7 +5,6 @@ A message is plain data with a name, never a function: printing the inbox says w
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -65,15 +64,16 @@ class WakeUp(msgspec.Struct, frozen=True):
     """Nothing to apply; it only ends the wait of the scheduling thread."""
 
 
-class Command(ABC):
+class Command:
     """What a room above the scheduler has done on the scheduling thread: a dump, a reload, ...
 
-    The scheduler need not know these rooms. Subclasses are dataclasses, so they can be printed.
+    The scheduler need not know these rooms. Subclasses are dataclasses, so they can be printed. No
+    abstract class: whether a message is one of these is asked for each.
     """
 
-    @abstractmethod
     def run(self) -> None:
         """Do it. On the scheduling thread, between two Pods."""
+        raise NotImplementedError
 
 
 WatchMessage = Replaced[Any] | Changed[Any] | Removed[Any]

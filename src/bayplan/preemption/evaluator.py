@@ -30,6 +30,7 @@ from bayplan.preemption.node_victims import NO_VICTIMS, VictimSearch
 from bayplan.preemption.outcomes import OutcomeBook, Outcomes
 from bayplan.preemption.ranking import Candidate, best, best_candidates
 from bayplan.preemption.rule import YieldsOnNodes
+from bayplan.support.collector import collector_paused
 
 log = structlog.get_logger("preemption")
 
@@ -204,7 +205,8 @@ class Evaluator:
             if not len(untried):
                 break
             outcomes = outcomes.copy()
-            outcomes.record(search.run(untried))
+            with collector_paused():
+                outcomes.record(search.run(untried))
             next_row = int(untried[-1]) + 1
         return outcomes, next_row
 

@@ -58,11 +58,14 @@ class Candidate:
             victims = [p for p in victims if p.uid not in self.leaving]
         if not victims:
             return _NOTHING_TO_DO
+        harm = self.violations + _GROUP_SHIFT * self.broken
+        if len(victims) == 1:  # so it is on most of many thousands of nodes
+            priority = victims[0].priority
+            return harm, priority, priority + _PRIORITY_SHIFT, 1, start(victims[0])
         priorities = [p.priority for p in victims]
         highest = max(priorities)
         shifted = sum(priorities) + _PRIORITY_SHIFT * len(priorities)
         earliest = min(start(p) for p in victims if p.priority == highest)
-        harm = self.violations + _GROUP_SHIFT * self.broken
         return harm, priorities[0], shifted, len(priorities), earliest
 
 
@@ -92,6 +95,9 @@ def by_importance(
         rank: of the group that a Pod goes with, if it is in a PodGroup of Kubernetes; see
             `bayplan.preemption.gangs.Gangs.rank`.
     """
+    ordered = list(victims)
+    if len(ordered) < 2:
+        return ordered
 
     def key(pods: tuple[Pod, ...]) -> tuple[bool, int, int, int, int]:
         first, n = pods[0], len(pods)
@@ -99,7 +105,7 @@ def by_importance(
         started = start(first) if n == 1 else min(map(start, pods))
         return leaves, -first.priority, -rank(first) if first.pod_group else 0, -n, started
 
-    return sorted(victims, key=key)
+    return sorted(ordered, key=key)
 
 
 def best(ranks: IntArray, now: float) -> IntArray:

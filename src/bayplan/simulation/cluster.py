@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +43,7 @@ from bayplan.simulation.growth import Growth, grow
 from bayplan.simulation.loss import Loss, lose
 from bayplan.simulation.schema import UnusableError
 from bayplan.simulation.workloads import expand
+from bayplan.support.collector import collector_paused
 
 STDIN = Path("-")
 _SAID_BY_KUBELET = ("allocatedResources", "containerStatuses", "initContainerStatuses", "resources")
@@ -120,7 +119,7 @@ def load_cluster(
     notes = Notes()
     watched = _watched(kinds)
     readable = Readable((*watched, *READABLE))
-    with _collector_paused():
+    with collector_paused():
         files = [file for path in paths for file in _files(path)]
         entries = [entry for file in files for entry in _read_file(file, readable, notes)]
         notes.file = str(files[0]) if len(files) == 1 else ""
@@ -145,7 +144,7 @@ def listed_cluster(
 ) -> LoadedCluster:
     """The cluster of these objects, which an API server has; else as `load_cluster`."""
     notes, watched = Notes(), _watched(kinds)
-    with _collector_paused():
+    with collector_paused():
         entries = (Entry(kind, msgspec.json.decode(data)) for kind, data in listed)
         objects = by_kind(usable(entries, notes))
         return _cluster(objects, notes, scheduler_name, as_pending, watched, losing, adding)
@@ -205,18 +204,6 @@ def _cluster(
     note_dangling(objects, notes)
     decoded = {kind: _decoded(objects[kind], notes) for kind in watched}
     return LoadedCluster(decoded, notes, runs_on, loss, growth)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Hundreds of thousands of new objects that all stay: looking for cycles doubles the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _files(path: Path) -> list[Path]:

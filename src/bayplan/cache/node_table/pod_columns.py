@@ -85,6 +85,15 @@ class PodObjects(_ByRow[dict[str, Pod]]):
         else:
             del pods[pod.uid]
 
+    def count_all(self, rows: Sequence[int], pods: Sequence[Pod], sign: int) -> None:
+        """See `PodColumn.count_all`."""
+        for row, pod in zip(rows, pods, strict=True):
+            of_row = self.own(row) if row in self._shared else self.values[row]
+            if sign > 0:
+                of_row[pod.uid] = pod
+            else:
+                del of_row[pod.uid]
+
     def differences(self, other: Self) -> dict[str, int]:
         """See `PodColumn.differences`."""
         return {"pods": self._wrong(other)}
@@ -168,7 +177,10 @@ class Requested(NumbersByKey):
         alike: dict[int, tuple[Requests, list[int]]] = {}
         for row, pod in zip(rows, pods, strict=True):
             requests = pod_requests(pod)
-            alike.setdefault(id(requests), (requests, []))[1].append(row)
+            known = alike.get(id(requests))
+            if known is None:
+                known = alike[id(requests)] = requests, []
+            known[1].append(row)
         for requests, of_rows in alike.values():
             index = np.array(of_rows)
             for resource, amount in requests.amounts.items():
