@@ -92,6 +92,31 @@ def test_a_wide_answer_has_all_names(why: Why) -> None:
     assert json.loads(why("shop/web", "-o", "json").output)["pod"] == "shop/web"
 
 
+def test_of_a_group_that_is_placed_there_is_the_sentence_alone(why: Why, cluster: Cluster) -> None:
+    sentence = "group shop/train: 4 Pods have a node, none waits."
+    said = {"kind": "GroupAnswer", "group": "shop/train", "placed": 4, "sentence": sentence}
+    cluster.server.script = lambda exchange: exchange.answer(200, said)
+    run = why("podgroup/train", "-n", "shop")
+    assert (run.exit_code, run.stdout.strip()) == (0, sentence)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ({"evaluated": 12, "fitting": 1}, "1 of 12 nodes fitted"),
+        (
+            {"evaluated": 12, "fitting": 10, "equal": 2, "total": 469},
+            "10 of 12 nodes fitted, 2 of these with the highest score, 469",
+        ),
+    ],
+)
+def test_of_a_bound_pod_it_is_said_how_its_node_was_chosen(
+    chosen: dict[str, int], said: str
+) -> None:
+    last = {"time": "T", "reason": "Scheduled", "node": "n1", "chosen": chosen}
+    assert list(command.lines({"last": last})) == [f"last attempt, T: Scheduled on n1: {said}"]
+
+
 def test_without_a_name_each_pod_that_waits_is_a_row(why: Why, cluster: Cluster) -> None:
     rows = [line.split() for line in why().output.splitlines()]
     assert rows == [["pod", "why"], ["shop/web", "web", "waits."]]

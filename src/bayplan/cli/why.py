@@ -159,15 +159,15 @@ def lines(answer: dict[str, Any]) -> Iterator[str]:
         said = f": {last['message']}" if "message" in last else ""
         chosen = f": {_chosen(last['chosen'])}" if "chosen" in last else ""
         yield f"last attempt, {last['time']}: {last['reason']}{node}{said}{chosen}"
-    queue = answer.get("queue", {}) or answer.get("group", {}).get("queue", {})
+    group = answer if isinstance(answer.get("group"), str) else answer.get("group", {})
+    queue = answer.get("queue", {}) or group.get("queue", {})
     if queue:
         parts = [f"queue: {queue['state']}", f"{queue['attempts']} attempts"]
         parts += [f"waits for {queue['waitingSeconds']:g} s"] if "waitingSeconds" in queue else []
         parts += [f"backoff {queue['backoffSeconds']:g} s"] if "backoffSeconds" in queue else []
         parts += [f"rejected by {', '.join(queue['rejectedBy'])}"] if "rejectedBy" in queue else []
         yield ", ".join(parts)
-    group = answer if isinstance(answer.get("group"), str) else answer.get("group")
-    if group and "waiting" in group:
+    if "waiting" in group:
         of = f" of {group['minimum']} needed" if "minimum" in group else ""
         name = "" if group is answer else f"group {group['name']}: "
         yield f"{name}{group['waiting']} wait, {group['placed']} placed{of}"
