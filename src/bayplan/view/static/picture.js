@@ -10,6 +10,7 @@ import { byPeople } from "./data.js";
 const NEAR = 24;
 const MOST_DEVICES = 64; // of a kind, that are drawn one by one
 const NAMED = 56; // from here on a cell has its name
+const FEW = 400; // cells, that are drawn faster than the picture is copied
 const HATCHED = 6; // from here on a rectangle of a category has its lines
 const NOT_KNOWN = -1; // a category or step
 const GAP = 18; // between blocks, with their label
@@ -195,7 +196,13 @@ export class Picture {
   paint() {
     const { context, bays, lens } = this;
     if (!bays || !lens || !this.x) return;
-    const areas = this.shown ? this.moved() : [[0, 0, this.width, this.height]];
+    const size = this.cell * this.zoom;
+    let areas = [[0, 0, this.width, this.height]];
+    let visible = this.visible(size, areas);
+    if (this.shown && visible.length > FEW) {
+      areas = this.moved();
+      visible = this.visible(size, areas);
+    }
     this.shown = [this.left, this.top];
     if (!areas.length) return;
     this.readStyle();
@@ -205,9 +212,7 @@ export class Picture {
     for (const area of areas) context.rect(...area);
     context.clip();
     context.clearRect(0, 0, this.width, this.height);
-    const size = this.cell * this.zoom;
     const inner = this.whole(size > 5 ? size - 1 : size > 2.5 ? size - 0.5 : size + 0.5);
-    const visible = this.visible(size, areas);
     context.fillStyle = this.empty;
     for (const row of visible) context.fillRect(this.px(row), this.py(row), inner, inner);
     if (size >= NEAR) this.strips(visible, inner);
