@@ -136,6 +136,9 @@ def watch(cluster: Cluster, bayplan: Bayplan) -> int:
     console = Console()
     say(f"log: {bayplan.log}")
     say(f"metrics: curl {' '.join(cluster.plane.curl_options())} {bayplan.endpoint.url}/metrics")
+    at = f"--server {bayplan.endpoint.url} --insecure-skip-tls-verify"
+    say(f"why a Pod waits: bayplan why too-big {at}")
+    say(f"the page of this cluster: bayplan view {at}")
     say(f"kubectl, if you have none: {program('kubectl')}")
     print(f"export KUBECONFIG={cluster.plane.kubeconfig}   # Ctrl-C here ends all", flush=True)
     with Live(console=console, auto_refresh=False) as live:

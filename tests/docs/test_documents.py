@@ -192,7 +192,9 @@ def test_what_the_readme_quotes_is_what_the_command_prints(text: str, tmp_path: 
     readme = (ROOT / "README.md").read_text()
     (tmp_path / "my-plugins").mkdir()
     (tmp_path / "my-plugins" / "avoid_node.py").write_text(first_block("python", readme))
-    (tmp_path / "my-config.yaml").write_text(first_block("yaml", readme, "kind:"))
+    (tmp_path / "my-config.yaml").write_text(
+        first_block("yaml", readme, "kind: KubeSchedulerConfiguration")
+    )
     for folder in ("deploy", "docs", "examples"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     asked = [sys.executable, "-m", "bayplan", *command.removeprefix("$ bayplan ").split()]
