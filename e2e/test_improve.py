@@ -24,6 +24,7 @@ from bayplan.client.http import Http
 from e2e.cluster import DEPLOY, NAME, OTHER, SOON, SYSTEM, Bayplan, Cluster, Json, pod
 from e2e.devices import Devices, pod_using
 from e2e.provider import NodeSpec, token_kubeconfig, wait_until
+from e2e.test_groups import CRD, LABEL, create_group
 
 pytestmark = pytest.mark.e2e
 
@@ -108,8 +109,8 @@ def scene(
             finalizers(cluster, "serve-0")
 
 
-def planned(cluster: Cluster, config: Path) -> str:
-    asks = improve("for", "train", f"--namespace={cluster.namespace}", f"--config={config}")
+def planned(cluster: Cluster, config: Path, goal: str = "train") -> str:
+    asks = improve("for", goal, f"--namespace={cluster.namespace}", f"--config={config}")
     asks += ["-o", "json", f"--kubeconfig={cluster.plane.kubeconfig}"]
     run = subprocess.run(asks, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
@@ -407,3 +408,60 @@ def test_a_pod_with_a_device_gets_another_one(
     assert process.returncode == 0, out + err
     assert (node_of(cluster, "serve-0"), node_of(cluster, "train")) == (N2, N1)
     assert not devices.taken_twice()
+
+
+GANGS = {
+    "multiPoint": {
+        "enabled": [{"name": "Coscheduling"}],
+        "disabled": [{"name": "PrioritySort"}],
+    }
+}
+
+
+@pytest.fixture
+def gangs(cluster: Cluster) -> Iterator[Path]:
+    """The configuration of a scheduler with Coscheduling, and the CRD."""
+    cluster.kubectl("apply", "-f", str(CRD))
+    cluster.kubectl("wait", "--for=condition=Established", f"--filename={CRD}", "--timeout=300s")
+    profile = {"schedulerName": OTHER, "plugins": GANGS}
+    elected = {"leaderElect": False, "resourceName": NAME}
+    yield cluster.config(profiles=[profile], leaderElection=elected)
+    cluster.kubectl("delete", "statefulset", "serve", namespace=cluster.namespace)
+    cluster.kubectl("delete", "podgroups", "--all", namespace=cluster.namespace)
+
+
+def gang(cpu: str) -> Json:
+    """A StatefulSet of two Pods, which are made at once and need each other."""
+    made = stateful_set(cpu)
+    made["spec"] |= {"replicas": 2, "podManagementPolicy": "Parallel"}
+    made["spec"]["template"]["metadata"]["labels"][LABEL] = "g"
+    return made
+
+
+def test_a_gang_moves_together_and_a_gang_gets_its_room(
+    cluster: Cluster, start: Callable[..., Bayplan], gangs: Path, user: Path
+) -> None:
+    start(gangs, serving=())
+    cluster.nodes(NodeSpec(N1, cpu="4"))
+    create_group(cluster, "g", 2)
+    cluster.put(gang("1"), namespace=cluster.namespace)
+    running = ("serve-0", "serve-1")
+    wait_until(lambda: {node_of(cluster, one) for one in running} == {N1}, SOON, "a running gang")
+    for one in running:
+        settle(cluster, one)
+    cluster.nodes(NodeSpec(N2, cpu="2"))
+    create_group(cluster, "t", 2)
+    where = {"nodeSelector": on(N1), "cpu": "2"}
+    trains = [pod(f"train-{i}", OTHER, {LABEL: "t"}, **where) for i in range(2)]
+    cluster.create(*trains)
+    for made in trains:
+        cluster.wait_condition(made["metadata"]["name"])
+    plan = gangs.with_name("plan.json")
+    plan.write_text(planned(cluster, gangs, "podgroup/t"))
+    assert [move["step"] for move in json.loads(plan.read_text())["moves"]] == [1, 1]
+    process = applying(plan, user)
+    out, err = process.communicate(timeout=2 * SOON)
+    assert process.returncode == 0, out + err
+    assert {node_of(cluster, one) for one in running} == {N2}
+    assert {node_of(cluster, f"train-{i}") for i in range(2)} == {N1}
+    assert not lease(cluster)["spec"].get("holderIdentity")

@@ -35,14 +35,14 @@ class Survivors:
 
     def __init__(self, plugins: Iterable[tuple[str, BlastRadius]]) -> None:
         self._by_profile = {name: plugin.survivors for name, plugin in plugins}
-        self.needed = float(sum(s.missing for s in self._by_profile.values()))
-        self._at_risk = {
-            uid
+        lacking = [
+            (placed.pods, outlook.rule.need - outlook.survivors)
             for survivors in self._by_profile.values()
             for placed, outlook in survivors.outlooks()
             if outlook.survivors < outlook.rule.need
-            for uid in placed.pods
-        }
+        ]
+        self.needed = float(sum(number for _, number in lacking))
+        self._at_risk = {uid for pods, _ in lacking for uid in pods}
 
     def concerns(self, pod: Pod) -> bool:
         """See `bayplan.improve.goals.Gain`."""

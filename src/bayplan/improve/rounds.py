@@ -85,10 +85,10 @@ class Rounds:
             now: seconds since the epoch.
             moved: what Queues had carried out of late.
         """
-        structure = self._tree.structure
-        if now < self._next or not (self._tree.active and structure.improving):
+        if now < self._next or not self._tree.active:
             return None
-        self._at, moved = now, list(moved)
+        structure, moved = self._tree.structure, list(moved)
+        self._at = now
         self._tries = {key: it for key, it in self._tries.items() if now < it.at + REST}
         for row in structure.improving:
             spec = structure.queues[row].spec.improve

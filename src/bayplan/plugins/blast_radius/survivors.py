@@ -202,11 +202,6 @@ class Survivors:
             if isinstance(rule, Rule):
                 yield placed, self._outlook(placed, rule)
 
-    @property
-    def missing(self) -> int:
-        """How many survivors are missing, over all workloads."""
-        return sum(max(0, o.rule.need - o.survivors) for _, o in self.outlooks())
-
     def missing_with(self, pod: Pod) -> FloatArray:
         """(n,) how many survivors its workload lacks with one more Pod, ``pod``, on each row."""
         rule = self._rules.of(pod)
