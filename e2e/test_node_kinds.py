@@ -108,6 +108,21 @@ def test_what_is_guaranteed_on_a_kind_is_taken_back_there(
     assert bound(cluster, RED, BLUE) == (2, 6)
 
 
+def test_a_share_of_a_kind_is_taken_back_there(cluster: Cluster, bayplan: Bayplan) -> None:
+    """The queue has no share of all nodes together."""
+    queue(cluster, "blue", BLUE)
+    queue(cluster, "red", RED, weight=0, nodeKinds=[{"name": "fast", "weight": 1}])
+    deploy(cluster, BLUE, 8)
+    wait_for(cluster, 0, 8)
+    deploy(cluster, RED, 3)
+    wait_for(cluster, 2, 6)
+    assert on(cluster, RED) == ["f", "f"]
+    assert on(cluster, BLUE) == ["f"] * 2 + ["s"] * 4
+    assert bayplan.metric(EVICTIONS, queue="blue", rule="share") == 2
+    wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
+    assert bound(cluster, RED, BLUE) == (2, 6)
+
+
 @pytest.mark.usefixtures("bayplan")
 def test_a_kind_without_nodes_is_told(cluster: Cluster) -> None:
     queue(cluster, "red", RED, nodeKinds=[{"name": "nobody"}])
@@ -128,6 +143,7 @@ def test_a_kind_without_nodes_is_told(cluster: Cluster) -> None:
     [
         pytest.param({"nodeKinds": [{"name": "fast"}, {"name": "fast"}]}, id="named twice"),
         pytest.param({"nodeKindPolicy": "Always"}, id="unknown policy"),
+        pytest.param({"nodeKinds": [{"name": "fast", "weight": -1}]}, id="negative weight"),
         pytest.param(
             {"nodeKinds": [{"name": "fast", "guaranteed": {"cpu": 2}, "limit": {"cpu": 1}}]},
             id="above the limit",

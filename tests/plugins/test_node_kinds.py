@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import members, pod_group
 from tests.properties import length
-from tests.queues import demand, node_kind, pod, pods, queue, queue_cluster, used
+from tests.queues import demand, node_kind, pod, pods, queue, queue_cluster, share, used
 
 from bayplan.api.kinds import POD
 from bayplan.api.pod import Pod
@@ -295,6 +295,63 @@ def test_a_group_claims_on_a_kind_with_all_its_pods() -> None:
     assert [placed(cluster)[f"g-{i}"] for i in range(2)] == ["f", "f"]
 
 
+def divided(kind: str, weight: int) -> dict[str, Any]:
+    """The fields of a Queue that has a weight of its own on nodes of a kind."""
+    return {"nodeKinds": [{"name": kind, "weight": weight}]}
+
+
+WITHOUT_SHARE = {"weight": 0}
+"""Of all nodes together."""
+
+
+@pytest.mark.parametrize(
+    ("mine", "others", "taken"),
+    [
+        pytest.param(WITHOUT_SHARE | divided("fast", 1), {}, 2, id="half of the kind"),
+        pytest.param(WITHOUT_SHARE | divided("fast", 3), {}, 3, id="three of four"),
+        pytest.param(divided("fast", 3), divided("fast", 3), 2, id="both have a weight there"),
+        pytest.param({}, divided("fast", 0), 3, id="the other one takes what is left"),
+        pytest.param(divided("fast", 0), {}, 0, id="it takes what is left"),
+    ],
+)
+def test_a_kind_is_divided_by_its_own_weights_and_what_is_above_a_share_goes(
+    mine: dict[str, Any], others: dict[str, Any], taken: int
+) -> None:
+    cluster = lent(queue("a", "x", **mine), queue("b", "y", **others))
+    cluster.add(*(one.spec(nodeSelector={"tier": "fast"}) for one in pods("p", 3, "x")))
+    cluster.settle(6)
+    assert evicted(cluster) == ["b3", "b2", "b1"][:taken]
+    assert share(cluster, "a", "cpu@fast") == 1000 * taken
+    assert cluster.world.queues.recount() == {}
+
+
+def test_where_no_kind_is_divided_nothing_is_taken_by_what_queues_use_there() -> None:
+    cluster = lent(queue("a", "x", weight=0, **named("fast", fast=4)), queue("b", "y"))
+    cluster.add(*(one.spec(nodeSelector={"tier": "fast"}) for one in pods("p", 3, "x")))
+    cluster.settle(6)
+    assert evicted(cluster) == []
+
+
+def test_a_share_of_all_nodes_takes_nothing_on_a_kind_that_is_divided() -> None:
+    """Queue b has more than its share of all nodes, but no more than its share of fast ones."""
+    cluster = lent(queue("a", "x", **divided("fast", 0)), queue("b", "y"))
+    cluster.add(*pods("p", 8, "x"))
+    cluster.settle(8)
+    assert sorted(evicted(cluster)) == ["b4", "b5", "b6", "b7"]
+    assert sorted(placed(cluster).values()) == ["f"] * 4 + ["s"] * 4
+
+
+def test_a_group_for_nodes_of_two_kinds_takes_nothing_by_share() -> None:
+    """One of them is divided by itself, so there is no one share to compare."""
+    spec = {"guaranteed": {}, **divided("fast", 1)}
+    cluster = lent(queue("a", "x", **spec), queue("b", "y"), plugins=("Coscheduling",))
+    cluster.add(pod_group("g", minMember=2).namespace("x"))
+    for one, tier in zip(members("g", 2), ("fast", "slow"), strict=True):
+        cluster.add(one.namespace("x").spec(nodeSelector={"tier": tier}))
+    cluster.settle(6)
+    assert evicted(cluster) == []
+
+
 NODES = st.lists(st.sampled_from(["f", "s", "o"]), min_size=1, max_size=4)
 ASKED = st.lists(
     st.tuples(st.integers(1, 3), st.sampled_from(["", "fast", "slow"])), min_size=1, max_size=8
@@ -374,9 +431,15 @@ class Counted:
         self.promises, self.selectors, self.evictions = promises, dict[str, str](), 0
 
     def used(self, owner: str, kind: str = "all") -> int:
-        """How many Pods of a queue stay on nodes of a kind."""
-        mine = [p for p in self.cluster.cache.pods() if p.namespace == owner and not p.deleted]
-        return sum(kind in ("all", TIERS[p.node_name[0]]) for p in mine)
+        """How many Pods of a queue stay on nodes of a kind, with those that have room there."""
+        nominator = self.cluster.world.nominator
+        nodes = [p.node_name for p in self.cluster.cache.pods() if self._stays(p, owner)]
+        for node in nominator.nominated_nodes():
+            nodes += [node for p in nominator.nominated_pods(node) if self._stays(p, owner)]
+        return sum(kind in ("all", TIERS[node[0]]) for node in nodes)
+
+    def _stays(self, pod: Pod, owner: str) -> bool:
+        return pod.namespace == owner and not pod.deleted
 
     def come(self, name: str, owner: str, tier: str) -> None:
         """A Pod waits."""

@@ -75,6 +75,7 @@ def tenants(
 
 def on_kinds() -> st.SearchStrategy[tuple[OnKind, ...]]:
     """What a queue has on nodes of kinds, in any order; some of it often, nothing often."""
+    weight = st.sampled_from([None, None, 0, 1, 3])
     guaranteed = st.dictionaries(st.sampled_from([CPU, GPU]), st.integers(1, 3), max_size=1)
     limit: st.SearchStrategy[dict[str, int]] = st.one_of(
         st.just({}), st.dictionaries(st.sampled_from([CPU, GPU]), st.integers(3, 5), max_size=1)
@@ -82,7 +83,7 @@ def on_kinds() -> st.SearchStrategy[tuple[OnKind, ...]]:
     some = st.lists(st.sampled_from(KINDS), unique=True, max_size=2)
     return some.flatmap(
         lambda names: st.tuples(
-            *(st.builds(OnKind, st.just(name), guaranteed, limit) for name in names)
+            *(st.builds(OnKind, st.just(name), guaranteed, limit, weight) for name in names)
         )
     )
 
@@ -200,7 +201,8 @@ class Played:
             limit=_counted(tenant.limit),
             user_limit=_counted(tenant.user_limit),
             kinds=tuple(
-                OnKind(on.kind, _counted(on.guaranteed), _counted(on.limit)) for on in tenant.kinds
+                replace(on, guaranteed=_counted(on.guaranteed), limit=_counted(on.limit))
+                for on in tenant.kinds
             ),
         )
         names = self.world.tenants.values()
@@ -222,10 +224,7 @@ class Played:
                 reclaimFrom="LowerPriority" if tenant.from_lower else "Any",
                 state=tenant.state,
                 minRuntimeSeconds=tenant.min_runtime,
-                nodeKinds=[
-                    {"name": on.kind, "guaranteed": dict(on.guaranteed), "limit": dict(on.limit)}
-                    for on in tenant.kinds
-                ],
+                nodeKinds=[_as_json(on) for on in tenant.kinds],
                 nodeKindPolicy="Required" if tenant.is_bound else "Preferred",
                 **spec,
             )
@@ -466,6 +465,12 @@ class Played:
             for pod in nominator.nominated_pods(node)
             if pod.uid not in own and is_for(pod)
         }
+
+
+def _as_json(on: OnKind) -> dict[str, object]:
+    weight = {} if on.weight is None else {"weight": on.weight}
+    limits = {"guaranteed": dict(on.guaranteed), "limit": dict(on.limit)}
+    return {"name": on.kind, **limits, **weight}
 
 
 def _counted(amounts: Mapping[str, int]) -> dict[str, int]:

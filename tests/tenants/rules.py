@@ -27,11 +27,17 @@ NEVER = 10**12
 
 @dataclass(frozen=True)
 class OnKind:
-    """What a queue has on nodes of a kind."""
+    """What a queue has on nodes of a kind.
+
+    Attributes:
+        weight: None for that of the queue. Nodes of a kind for which some queue has one are divided
+            by themselves.
+    """
 
     kind: str
     guaranteed: Amounts = field(default_factory=dict)
     limit: Amounts = field(default_factory=dict)
+    weight: int | None = None
 
 
 @dataclass(frozen=True)
@@ -130,6 +136,8 @@ class World:
         self.kinds: dict[str, str] = {}
         self.minimums: dict[str, int] = {}
         self.bases = sorted({name for amounts in nodes.values() for name in amounts})
+        self._of: list[object] = []
+        self._kept: tuple[list[str], set[str]] = [], set()
 
     # Who is part of what
 
@@ -153,7 +161,15 @@ class World:
 
     def of(self, tenant: str) -> list[Asked]:
         """The Pods of a queue and those below it, with what they ask for where they are."""
-        mine = [pod for pod in self.pods.values() if tenant in self.chain(pod.tenant)]
+        return self._of_queue(tenant, self.pods)
+
+    def running_of(self, tenant: str) -> list[Asked]:
+        """Those that run."""
+        return self._of_queue(tenant, [name for name in self.pods if name in self.running])
+
+    def _of_queue(self, tenant: str, names: Iterable[str]) -> list[Asked]:
+        pods = (self.pods[name] for name in names)
+        mine = [pod for pod in pods if tenant in self.chain(pod.tenant)]
         if self.resources is self.bases:
             return mine
         return [self.at(pod, self.kind_of(pod)) for pod in mine]
@@ -163,9 +179,41 @@ class World:
     @property
     def resources(self) -> list[str]:
         """Those of all nodes, then those of kinds for which some queue names an amount."""
-        every = [on for tenant in self.tenants.values() for on in tenant.kinds]
-        named = {f"{r}@{on.kind}" for on in every for r in (*on.guaranteed, *on.limit)}
-        return [*self.bases, *sorted(named)] if named else self.bases
+        return self._named()[0]
+
+    @property
+    def divided_kinds(self) -> set[str]:
+        """Those that are divided by themselves."""
+        return self._named()[1]
+
+    def _named(self) -> tuple[list[str], set[str]]:
+        """`resources` and `divided_kinds`; kept, as everything asks for them."""
+        of: list[object] = [self.bases, *(tenant.kinds for tenant in self.tenants.values())]
+        if len(of) != len(self._of) or any(a is not b for a, b in zip(of, self._of, strict=True)):
+            every = [on for tenant in self.tenants.values() for on in tenant.kinds]
+            divided = {on.kind for on in every if on.weight is not None}
+            named = {f"{r}@{on.kind}" for on in every for r in (*on.guaranteed, *on.limit)}
+            named |= {f"{r}@{kind}" for r in self.bases for kind in divided}
+            resources = [*self.bases, *sorted(named)] if named else self.bases
+            self._of, self._kept = of, (resources, divided)
+        return self._kept
+
+    def pool(self, node: str) -> str:
+        """With which nodes this one is divided: those of its kind, or "" for all together."""
+        kind = self.kinds.get(node, "")
+        return kind if kind in self.divided_kinds else ""
+
+    def weight(self, tenant: Tenant, resource: str) -> int:
+        """Its part of a resource, relative to its siblings."""
+        kind = resource.partition("@")[2]
+        named = [on.weight for on in tenant.kinds if on.kind == kind and on.weight is not None]
+        return named[0] if named else tenant.weight
+
+    def wants(self, pod: Asked) -> Amounts:
+        """What it is demand for: on each kind that is divided by itself, if it may go there."""
+        kinds = [kind for kind in self.possible_kinds(pod) if kind in self.divided_kinds]
+        at = [self.at(pod, kind).requests for kind in (*kinds, self.kind_of(pod))]
+        return {r: amount for requests in at for r, amount in requests.items()}
 
     @property
     def lines(self) -> list[str]:
@@ -279,7 +327,7 @@ class World:
         user: str | None = None,
     ) -> Amounts:
         """What its running Pods use, without some, and with another one; or those of a user."""
-        some = [p for p in self.of(tenant) if p.name in self.running and p.name not in but]
+        some = [pod for pod in self.running_of(tenant) if pod.name not in but]
         if plus is not None and tenant in self.chain(plus.tenant):
             some.append(plus)
         some = [pod for pod in some if user is None or pod.user == user]
@@ -340,8 +388,8 @@ class World:
             for pod in self.of(tenant)
             if pod.tenant == tenant and (pod.name in self.running or self.can_run(pod))
         ]
-        below += [pod.requests for pod in own if not self.is_never_evicted(pod)]
-        never = [pod.requests for pod in own if self.is_never_evicted(pod)]
+        below += [self.wants(pod) for pod in own if not self.is_never_evicted(pod)]
+        never = [self.wants(pod) for pod in own if self.is_never_evicted(pod)]
         most = self._for_never_evicted(tenant)
         together = {r: sum(p.get(r, 0) for p in never) for r in self.resources}
         below.append({r: min(amount, most.get(r, amount)) for r, amount in together.items()})
@@ -379,18 +427,20 @@ class World:
             needed = {child.name: self.needed_guarantee(child.name) for child in children}
             for r in self.resources:
                 want = {name: amounts[r] for name, amounts in needs.items()}
-                if sum(want.values()) > room[r] and "@" not in r:
+                kind = r.partition("@")[2]
+                if sum(want.values()) > room[r] and (not kind or kind in self.divided_kinds):
                     contended[parent].add(r)
+                weighing = [replace(child, weight=self.weight(child, r)) for child in children]
                 promised = {
                     n: max(its[r], min(want[n], _on_kinds(its, r))) for n, its in needed.items()
                 }
                 first = {name: min(want[name], promised[name]) for name in want}
-                got = fill(room[r], first, promised, children)
+                got = fill(room[r], first, promised, weighing)
                 share = dict(got)
                 for name, (amount, _) in got.items():
                     is_there = self._due(name)[r] if r in there else min(amount, needed[name][r])
                     kept[name][r] = is_there
-                for turn, weight in turns(children):
+                for turn, weight in turns(weighing):
                     left = room[r] - sum(amount for amount, _ in share.values())
                     more = {t.name: want[t.name] - got[t.name][0] for t in turn}
                     for name, (amount, part) in fill(left, more, weight, turn).items():
@@ -427,18 +477,28 @@ class World:
             )
         )
 
-    def lacks(self, tenant: str, of: Divided) -> set[str]:
+    def contended(self, tenant: str, of: Divided, pool: str) -> list[str]:
+        """The resources on nodes of a pool of which it and its siblings need more than there is."""
+        every = of.contended[self.tenants[tenant].parent]
+        return [r for r in every if r.partition("@")[2] == pool]
+
+    def lacks(self, tenant: str, of: Divided, pool: str = "") -> set[str]:
         """The contended resources of which it uses something without a share."""
-        used, contended = self.used(tenant), of.contended[self.tenants[tenant].parent]
-        return {r for r in contended if used[r] and not of.exact[tenant][r]}
+        used = self.used(tenant)
+        return {r for r in self.contended(tenant, of, pool) if used[r] and not of.exact[tenant][r]}
 
     def saturation(
-        self, tenant: str, of: Divided, but: Collection[str] = (), plus: Asked | None = None
+        self,
+        tenant: str,
+        of: Divided,
+        but: Collection[str] = (),
+        plus: Asked | None = None,
+        pool: str = "",
     ) -> Fraction:
         """The largest used / share of a contended resource."""
         used = self.used(tenant, but, plus)
         ratios = [Fraction(0)]
-        for r in of.contended[self.tenants[tenant].parent]:
+        for r in self.contended(tenant, of, pool):
             if used[r]:
                 share = of.exact[tenant][r]
                 ratios.append(used[r] / share if share else INFINITE)
@@ -487,7 +547,7 @@ class World:
     def _go_through(
         self, tenant: str, left: dict[str, int], plus: Asked | None, first: Collection[str]
     ) -> list[str]:
-        mine = {pod.name: pod for pod in self.of(tenant)}
+        mine = {pod.name: pod for pod in self.running_of(tenant)}
         together: dict[str, list[Asked]] = {}
         for name, unit in self.units().items():
             if name in mine:
@@ -568,7 +628,7 @@ class World:
     def _covered_from(self, tenant: str, level: int, plus: Asked | None = None) -> Amounts:
         """What is covered from a priority upwards; of each resource, by the line of its kind."""
         amounts = {name: self.guaranteed(name) for name in self.tenants}
-        pods = {pod.name: pod for pod in self.of(tenant)}
+        pods = {pod.name: pod for pod in self.running_of(tenant)}
         if plus is not None:
             pods[plus.name] = plus
         by_line = self.covered_by_line(tenant, amounts, plus)
@@ -599,8 +659,10 @@ class World:
 
     def may_evict(self, pod: Asked, victims: Collection[str], of: Divided) -> bool:
         """Whether all of these may go for ``pod``, which then is on nodes of some kind."""
-        kinds = {self.kinds.get(node, "") for node in self.fits(pod, victims)}
-        return any(self._may_evict(self.at(pod, kind), victims, of) for kind in kinds)
+        kinds = {self.kinds.get(node, ""): self.pool(node) for node in self.fits(pod, victims)}
+        return any(
+            self._may_evict(self.at(pod, kind), victims, of, pool) for kind, pool in kinds.items()
+        )
 
     def may_claim(self, pod: Asked, of: Divided) -> set[frozenset[str]]:
         """The sets of Pods that may go for one whom a guarantee would cover, where it may go."""
@@ -615,7 +677,7 @@ class World:
             if any(claimed[self.kinds.get(node, "")] for node in self.fits(pod, some))
         }
 
-    def _may_evict(self, pod: Asked, victims: Collection[str], of: Divided) -> bool:
+    def _may_evict(self, pod: Asked, victims: Collection[str], of: Divided, pool: str) -> bool:
         others = [name for name in victims if self.pods[name].tenant != pod.tenant]
         if not self.leaves_groups_whole(victims) or not self.is_kept(pod, others):
             return False
@@ -632,14 +694,16 @@ class World:
             mine, branch = self.parting(pod.tenant, victim.tenant)
             if self.claims(pod, mine, of):
                 continue
-            after = self.saturation(mine, of, victims, pod)
-            before = self.saturation(branch, of)
+            after = self.saturation(mine, of, victims, pod, pool)
+            before = self.saturation(branch, of, pool=pool)
             if before < INFINITE:
-                is_entitled = after < before and after <= self.saturation(branch, of, victims)
+                left = self.saturation(branch, of, victims, pool=pool)
+                is_entitled = after < before and after <= left
             else:
-                lacking = self.lacks(branch, of)
-                is_entitled = after < INFINITE and any(victim.requests.get(r, 0) for r in lacking)
-            if not is_entitled:
+                lacking = self.lacks(branch, of, pool)
+                requests = self.at(victim, self.kind_of(victim)).requests
+                is_entitled = after < INFINITE and any(requests.get(r, 0) for r in lacking)
+            if not is_entitled or self.pool(self.running[name]) != pool:
                 return False
         return True
 

@@ -42,8 +42,8 @@ class Schedules:
         for name in [*world.running, *(world.pods.keys() - world.running.keys())]:
             self._names[self._kinds.index(_kind(world.pods[name]))].append(name)
         self._nodes = {
-            node: [other for other, its in world.nodes.items() if its == amounts]
-            for node, amounts in world.nodes.items()
+            node: [other for other in world.nodes if _are_alike(world, node, other)]
+            for node in world.nodes
         }
         self.ends: set[End] = set()
         self.is_complete = True
@@ -151,5 +151,16 @@ class Schedules:
         return frozenset(counted)
 
 
-def _kind(pod: Asked) -> tuple[str, tuple[tuple[str, int], ...], int]:
-    return pod.tenant, tuple(sorted(pod.requests.items())), pod.priority
+def _are_alike(world: World, node: str, other: str) -> bool:
+    kinds = world.kinds.get(node), world.kinds.get(other)
+    listed = [pod.nodes for pod in world.pods.values() if pod.nodes is not None]
+    return (
+        world.nodes[node] == world.nodes[other]
+        and kinds[0] == kinds[1]
+        and all((node in nodes) == (other in nodes) for nodes in listed)
+    )
+
+
+def _kind(pod: Asked) -> tuple[object, ...]:
+    nodes = None if pod.nodes is None else tuple(sorted(pod.nodes))
+    return pod.tenant, tuple(sorted(pod.requests.items())), pod.priority, nodes

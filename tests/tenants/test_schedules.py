@@ -12,8 +12,8 @@ from dataclasses import replace
 from hypothesis import event, given
 from hypothesis import strategies as st
 from tests.properties import length
-from tests.tenants.played import GPU, Played, counted, trees
-from tests.tenants.rules import CPU, Asked, Tenant, World
+from tests.tenants.played import GPU, KINDS, Played, counted, trees
+from tests.tenants.rules import CPU, Asked, OnKind, Tenant, World
 from tests.tenants.schedules import Schedules
 
 STATES = 400
@@ -43,16 +43,52 @@ def test_the_end_is_one_of_those_that_the_rules_allow(
 ) -> None:
     tree, pods = tree_and_pods
     played = Played({f"n{i}": {CPU: 64, GPU: gpus} for i, gpus in enumerate(nodes)}, tree)
+    judge(played, pods, first)
+
+
+def judge(played: Played, pods: list[Asked], first: int) -> None:
+    """Some of the Pods come first; from there on all schedules are looked at."""
     for some in (pods[:first], pods[first:]):
         played.settle()
         for pod in some:
             played.come(counted(pod))
     world = played.world
     copy = World(world.nodes, world.tenants.values(), world.pods.values())
-    copy.running = dict(world.running)
+    copy.running, copy.kinds = dict(world.running), world.kinds
     every = Schedules(copy, STATES)
     event(f"all schedules: {every.is_complete}")
     played.settle()
     event(f"evictions: {bool(played.evictions)}")
     if every.is_complete:
         assert every.end(world) in every.ends
+
+
+ON_KINDS = st.lists(st.sampled_from(KINDS), unique=True, max_size=2).flatmap(
+    lambda kinds: st.tuples(
+        *(st.builds(OnKind, st.just(kind), weight=st.integers(0, 3)) for kind in kinds)
+    )
+)
+
+
+@st.composite
+def tenants_and_pods_of_kinds(draw: st.DrawFn) -> tuple[list[Tenant], list[Asked]]:
+    """The same, where kinds are divided by themselves; some Pods may go to nodes of one only."""
+    tree, pods = draw(tenants_and_pods())
+    tree = [replace(tenant, kinds=draw(ON_KINDS)) for tenant in tree]
+    places = st.sampled_from([None, None, frozenset({"n0"}), frozenset({"n1"})])
+    return tree, [replace(pod, nodes=draw(places)) for pod in pods]
+
+
+@length(12)
+@given(
+    st.lists(st.sampled_from([2, 4, 4, 6]), min_size=2, max_size=3),
+    tenants_and_pods_of_kinds(),
+    st.sampled_from([0, 2, 4, 6]),
+)
+def test_nor_is_there_a_circle_where_kinds_are_divided_by_themselves(
+    nodes: list[int], tree_and_pods: tuple[list[Tenant], list[Asked]], first: int
+) -> None:
+    tree, pods = tree_and_pods
+    named = {f"n{i}": {CPU: 64, GPU: gpus} for i, gpus in enumerate(nodes)}
+    kinds = dict(zip(named, (*KINDS, ""), strict=False))
+    judge(Played(named, tree, kinds), pods, first)

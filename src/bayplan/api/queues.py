@@ -39,11 +39,14 @@ class KindQuota(Wire, frozen=True):
         name: of the NodeKind.
         guaranteed: see `QueueSpec`.
         limit: see `QueueSpec`.
+        weight: see `QueueSpec`; None for that of the queue. Nodes of a kind for which any queue
+            names one are divided by themselves.
     """
 
     name: str = ""
     guaranteed: Resources = {}
     limit: Resources = {}
+    weight: int | None = None
 
 
 class State(StrEnum):

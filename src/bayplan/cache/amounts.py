@@ -173,6 +173,7 @@ class Charge(Generic[S]):
         links: the leaf, its ancestors, and users.
         requests: (r,) of one Pod.
         amounts: the same by resource, as the Pod names them.
+        wanted: likewise, what the Pod is demand for; that may be more.
         used, demand: what a Pod adds, of all links.
         most: how much may be used for a Pod to be within a limit, for each limit that concerns it.
         can_run: whether such a Pod is ever placed, as far as limits and the largest node that takes
@@ -190,6 +191,7 @@ class Charge(Generic[S]):
         "sums",
         "used",
         "users",
+        "wanted",
     )
 
     def __init__(
@@ -199,23 +201,23 @@ class Charge(Generic[S]):
         requests: Amounts,
         amounts: Mapping[str, int],
         users: Sequence[User] = (),
+        demand: tuple[Mapping[str, int], Amounts] | None = None,
     ) -> None:
         self.users = users
         self.links = (*sums.structure.links[row], *map(sums.row_of, users))
-        terms = [
-            (link, column, amount)
-            for link in self.links
-            for column, amount in enumerate(requests)
-            if amount
-        ]
+        self.wanted, demanded = demand or (amounts, requests)
         self.sums, self.row, self.requests, self.amounts = sums, row, requests, amounts
-        self.used: Terms = [(sums.used_rows[link], c, amount) for link, c, amount in terms]
-        self.demand: Terms = [(sums.demand_rows[link], c, amount) for link, c, amount in terms]
+        self.used: Terms = self._terms(sums.used_rows, requests)
+        self.demand: Terms = self._terms(sums.demand_rows, demanded)
         self.most: Terms = [
             (sums.used_rows[link], column, most - requests[column])
             for link, column, most in self.limits_on(requests, amounts)
         ]
         self.can_run = True
+
+    def _terms(self, rows: Sequence[list[int]], amounts: Amounts) -> Terms:
+        named = [(column, amount) for column, amount in enumerate(amounts) if amount]
+        return [(rows[link], column, amount) for link in self.links for column, amount in named]
 
     def limits_on(self, requests: Amounts, named: Collection[str] = ()) -> list[Limit]:
         """The limits for Pods of this leaf and these users that request so much together.

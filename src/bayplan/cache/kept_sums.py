@@ -84,8 +84,8 @@ class KeptSums(ABC, Generic[S]):
         self._vectors: dict[int, tuple[Mapping[str, int], Amounts]] = {}
         self._by_node = False
         """Whether what a Pod is charged depends on its node."""
-        self._charges: dict[tuple[int, int, Sequence[User]], Charge[S]] = {}
-        """By the row of the leaf, the id of `Charge.amounts`, and users."""
+        self._charges: dict[tuple[int, int, int, Sequence[User]], Charge[S]] = {}
+        """By the row of the leaf, the ids of `Charge.amounts` and `Charge.wanted`, and users."""
         self._users: Callable[[int, Pod], Sequence[User]] | None = None
         """Who the users of a Pod of a leaf are; None while no tenant limits users."""
         self._most_users = inf
@@ -111,6 +111,10 @@ class KeptSums(ABC, Generic[S]):
 
         And are on the same node, where `_by_node` says that it matters.
         """
+
+    def _wanted(self, row: int, pod: Pod, amounts: Mapping[str, int]) -> Mapping[str, int]:  # noqa: ARG002
+        """What a Pod of a leaf is demand for, beside what it is charged; asked if `_by_node`."""
+        return amounts
 
     @abstractmethod
     def _is_leaving(self, pod: Pod) -> bool:
@@ -226,17 +230,30 @@ class KeptSums(ABC, Generic[S]):
 
     def _charge(self, pod: Pod) -> Charge[S] | None:
         row = self._leaf(pod)
-        return None if row == NO_ROW else self._charge_of(row, pod, self.amounts(pod))
+        if row == NO_ROW:
+            return None
+        amounts = self.amounts(pod)
+        wanted = self._wanted(row, pod, amounts) if self._by_node else amounts
+        return self._charge_of(row, pod, amounts, wanted)
 
-    def _charge_of(self, row: int, pod: Pod, amounts: Mapping[str, int]) -> Charge[S]:
+    def _charge_of(
+        self,
+        row: int,
+        pod: Pod,
+        amounts: Mapping[str, int],
+        wanted: Mapping[str, int] | None = None,
+    ) -> Charge[S]:
         users = () if self._users is None else self._users(row, pod)
-        charge = self._charges.get((row, id(amounts), users))
+        wanted = amounts if wanted is None else wanted
+        key = row, id(amounts), id(wanted), users
+        charge = self._charges.get(key)
         if charge is None:
             if len(self._charges) >= _VECTORS_KEPT:
                 self._charges.clear()
-            charge = Charge(self._sums, row, self._row_of(amounts), amounts, users)
+            requests, demanded = self._row_of(amounts), self._row_of(wanted)
+            charge = Charge(self._sums, row, requests, amounts, users, (wanted, demanded))
             charge.can_run = self._can_run(charge)
-            self._charges[row, id(amounts), users] = charge
+            self._charges[key] = charge
             if len(self._sums.users) > self._most_users:
                 self._outdate()
         return charge

@@ -11,7 +11,8 @@ resource, called ``resource@kind`` (`bayplan.cache.queue_tree.structure`).
 A Pod that waits asks for one kind: the first, in the order of its queue, that has an open node
 which the Pod's node selector, affinity and tolerations admit and which is large enough. One such
 node is remembered as *witness*. While the witness does not change, nor a node comes where there is
-none, the answer stays.
+none, the answer stays. On nodes of a kind that is divided by itself each Pod is demand that may go
+there, wherever it runs: so what is demanded does not depend on who was placed where.
 """
 
 from __future__ import annotations

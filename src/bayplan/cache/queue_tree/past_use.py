@@ -111,7 +111,7 @@ class PastUse:
             self._stepped = now
             self._factors = factors(structure, capacity, self._past)
         lowered = np.maximum(np.round(self._factors * UNIT), 1).astype(np.int64)
-        self._weights = structure.weight[:, None] * lowered
+        self._weights = structure.weights * lowered
         self._show(structure)
         return self._weights
 
@@ -174,7 +174,7 @@ def factors(structure: Structure, capacity: IntArray, past: FloatArray) -> Float
             return sums[parents]
 
         guaranteed = structure.guaranteed[rows]
-        weight = structure.weight[rows, None] * np.ones(r)
+        weight = structure.weights[rows] * np.ones(r)
         part = weight / np.maximum(of_siblings(weight), 1)
         lent = np.maximum(nominal[parents] - of_siblings(guaranteed), 0)
         nominal[rows] = guaranteed + part * lent

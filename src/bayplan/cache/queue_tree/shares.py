@@ -98,6 +98,10 @@ class Shares(NamedTuple):
         amounts = np.zeros(shape or (0, 0), np.int64)
         return cls(amounts, amounts.astype(np.float64), amounts.copy(), amounts.astype(np.bool_))
 
+    def compared_by(self, columns: BoolArray) -> Shares:
+        """The same where only some (r,) columns count."""
+        return self._replace(contended=self.contended & columns)
+
     def saturation(self, used: IntArray, rows: IntArray | slice = slice(None)) -> FloatArray:
         """(n,) the largest ``used / share`` of a contended resource; infinite without a share.
 

@@ -20,7 +20,8 @@ An object that is wrong is reported (`ObjectFault`) and used as far as it makes 
 A parent that does not say what it guarantees of a resource guarantees what its children do.
 
 Columns are resources, and after these resources on nodes of a kind, as far as a Queue names them:
-``nvidia.com/gpu@a100``. There a Pod counts while it is on such a node.
+``nvidia.com/gpu@a100``. There a Pod counts while it is on such a node. A kind for which a Queue
+names a weight is *divided by itself*, so all resources have columns there.
 """
 
 from __future__ import annotations
@@ -101,6 +102,7 @@ class Structure:
         limiting_users: of each row, those of its chain that limit users.
         kinds: the names of the kinds of nodes.
         kind_columns: those behind the columns of resources.
+        divided: the kinds that are divided by themselves.
         lines: the columns in which guarantees cover Pods independently: those of resources, and
             those of each kind.
         preferences: of each row; None where no kind is named.
@@ -115,6 +117,7 @@ class Structure:
             number of Pods has a limit only where one is guaranteed.
         conditions: of each row, the spec that says of which classes Pods are; None for any.
         weight, priority: (q,).
+        weights: (q, r), or (q, 1): the weight, which may be another one on nodes of a kind.
         preemptible: of each row, whether its Pods may be evicted, as far as Queues say.
         evicting: the rows of queues that evict what is above their limit.
         improving: the rows of queues that have Pods moved.
@@ -158,7 +161,14 @@ class Structure:
         self.priority: IntArray = self._numbers("priority", 0)
         self.user_limits: list[tuple[tuple[int, int], ...]] = [()] * len(rows)
         self._quotas = [self._named_kinds(row.queue, own=row.own) for row in rows]
+        self.divided = frozenset(
+            kind
+            for quotas in self._quotas
+            for kind, quota in quotas.items()
+            if quota.weight is not None
+        )
         self._amounts(resources)
+        self.weights = self._weights_by_column()
         self.limiting_users = [
             [row for row in links if self.user_limits[row]] for links in self.links
         ]
@@ -214,6 +224,15 @@ class Structure:
     def bases(self) -> Sequence[str]:
         """The resources of the columns that are for all nodes."""
         return self.resources[: len(self.resources) - len(self.kind_columns)]
+
+    def compared(self, kind: int) -> frozenset[int]:
+        """The columns by which queues are compared that want nodes of a kind."""
+        return self._compared.get(kind, self._compared[NO_KIND])
+
+    def compared_for(self, requests: Amounts) -> frozenset[int]:
+        """The same for Pods that are charged so much, as if they were on nodes of a kind."""
+        asked = (kind for kind, column, _ in self.kind_columns if requests[column])
+        return self.compared(next(asked, NO_KIND) if self.divided else NO_KIND)
 
     def is_below(self, row: int) -> BoolArray:
         """(q,) whether each row is part of the queue at ``row``, or that queue itself."""
@@ -285,11 +304,28 @@ class Structure:
 
     def _weights(self) -> IntArray:
         weights = self._numbers("weight", 1)
-        wrong = (weights < 0) | (weights > HEAVIEST)
-        for row in np.flatnonzero(wrong).tolist():
-            text = f"spec.weight: {weights[row]} is not from 0 to {HEAVIEST}; it counts as 1"
-            self._fault(self.queues[row], "InvalidAmount", text)
-        return np.where(wrong, 1, weights)
+        pairs = enumerate(weights.tolist())
+        return np.array([self._weight(row, "weight", weight) for row, weight in pairs], np.int64)
+
+    def _weight(self, row: int, field: str, weight: int) -> int:
+        if 0 <= weight <= HEAVIEST:
+            return weight
+        text = f"spec.{field}: {weight} is not from 0 to {HEAVIEST}; it counts as 1"
+        self._fault(self.queues[row], "InvalidAmount", text)
+        return 1
+
+    def _weights_by_column(self) -> IntArray:
+        weights = self.weight[:, None]
+        if not self.divided:
+            return weights
+        weights = np.repeat(weights, len(self.resources), axis=1)
+        for row, quotas in enumerate(self._quotas):
+            for kind, quota in quotas.items():
+                if quota.weight is not None:
+                    field = f"nodeKinds[{self.kinds[kind]}].weight"
+                    columns = list(self.compared(kind))
+                    weights[row, columns] = self._weight(row, field, quota.weight)
+        return weights
 
     def _may_improve(self, row: int) -> bool:
         """Whether the amounts of `improve` make sense."""
@@ -318,6 +354,7 @@ class Structure:
         }
         names += [name for _, name in by_kind]
         bases = tuple(dict.fromkeys((*ALWAYS_COUNTED, *sorted(names), *resources)))
+        by_kind |= {(kind, name) for kind in self.divided for name in bases}
         self.kind_columns = [
             KindColumn(kind, len(bases) + place, bases.index(name))
             for place, (kind, name) in enumerate(sorted(by_kind))
@@ -328,6 +365,11 @@ class Structure:
         for kind, column, _ in self.kind_columns:
             by_line.setdefault(kind, []).append(column)
         self.lines: Sequence[IntArray] = [np.array(columns) for columns in by_line.values()]
+        self._compared = {
+            kind: frozenset(columns)
+            for kind, columns in by_line.items()
+            if kind == NO_KIND or kind in self.divided
+        }
         shape = len(self.queues), len(self.resources)
         self.divisible = np.array([name.startswith(DIVISIBLE) for name in self.resources])
         self.guaranteed: IntArray = np.zeros(shape, np.int64)

@@ -141,6 +141,10 @@ class QueueTree(KeptSums[Structure]):
         self._kinds = NodeKinds((), self._nodes)
         self._on_kind: dict[tuple[int, int], tuple[Mapping[str, int], Mapping[str, int]]] = {}
         """By the id of what a Pod requests and a kind: that, and with the columns of the kind."""
+        self._where: dict[
+            tuple[int, tuple[int, ...]], tuple[Mapping[str, int], Mapping[str, int]]
+        ] = {}
+        """Likewise by the id of what a Pod is charged, and kinds."""
         self._classes_never_evicted: set[str] = set()
         self._any_labels = False
         """Whether a Pod of a queue has said by its label that it is never evicted."""
@@ -171,6 +175,7 @@ class QueueTree(KeptSums[Structure]):
     def _new_structure(self, extra: Iterable[str]) -> Structure:
         self._leaves.clear()
         self._on_kind.clear()
+        self._where.clear()
         of_pods = [whose for whose in self._misread if isinstance(whose, PodShape)]
         for shape in of_pods:  # those that are still there tell again
             del self._misread[shape]
@@ -261,6 +266,22 @@ class QueueTree(KeptSums[Structure]):
             charge = self._charge_of(row, pod, self._widened(pod, kind))
             if all(most >= 0 for *_, most in charge.most) and self._kinds.admits(pod.shape, kind):
                 yield kind
+
+    def _wanted(self, row: int, pod: Pod, amounts: Mapping[str, int]) -> Mapping[str, int]:
+        """See `KeptSums`: on each kind that is divided by itself, if the Pod may go there."""
+        divided = self._sums.structure.divided
+        kinds = tuple(kind for kind in self._kinds_for(pod, row) if kind in divided)
+        if not kinds:
+            return amounts
+        kept = self._where.get((id(amounts), kinds))
+        if kept is None:
+            if len(self._where) >= _WIDENED_KEPT:
+                self._where.clear()
+            everywhere = dict(amounts)
+            for kind in kinds:
+                everywhere |= self._widened(pod, kind)
+            kept = self._where[id(amounts), kinds] = amounts, everywhere
+        return kept[1]
 
     def _widened(self, pod: Pod, kind: int) -> Mapping[str, int]:
         """What ``pod`` is charged on a node of a kind."""
@@ -559,8 +580,10 @@ class QueueTree(KeptSums[Structure]):
             structure.divisible,
         )
         if self._by_node:
-            # What a kind brings to a share is no guarantee elsewhere, and no one's saturation.
-            shares.contended[:, len(structure.bases) :] = False
+            # What a kind brings to a share is no guarantee elsewhere, and no one's saturation
+            # unless it is divided by itself.
+            others = [c for kind, c, _ in structure.kind_columns if kind not in structure.divided]
+            shares.contended[:, others] = False
             there = self._there(capacity, np.minimum(shares.guaranteed, guaranteed))
             shares = shares._replace(guaranteed=there)
         self._shares = shares
@@ -607,7 +630,7 @@ class QueueTree(KeptSums[Structure]):
         """(q, r), or (q, 1) where it is the same for all resources."""
         sums, past = self._sums, self.past_use
         if past is None:
-            return sums.structure.weight[:, None]
+            return sums.structure.weights
         return past.weights(sums, capacity, self._pods.pods(), self.charge)
 
     def _limit(self) -> IntArray:

@@ -8,7 +8,8 @@ share. That queue comes first then (`bayplan.queue.turns`), and where that Pod f
 one goes on at once.
 
 Compared is as in `bayplan.plugins.fair_share.reclaim`: where the two queues part, without Pods that
-are leaving, with those that are nominated. Nodes are not looked at.
+are leaving, with those that are nominated. Nodes are not looked at: where a kind of nodes is
+divided by itself, both are taken to go to the kind that they ask for.
 
 Whom guarantees cover follows from sums where all Pods of a queue fit into its guarantee, or the Pod
 alone does not. Else all running Pods stand in line (`Claims`). That costs as much as there are
@@ -195,18 +196,26 @@ class Precedence:
 
     def _takes(self, taker: int, more: Amounts, giver: int, given: Amounts) -> bool:
         """Whether the share rule lets one queue take what the other one is about to get."""
-        after, before = self._saturation(taker, more), self._saturation(giver, given)
+        structure = self._queues.structure
+        compared = structure.compared_for(given)
+        if compared is not structure.compared_for(more):
+            return False
+        after, before = (
+            self._saturation(row, compared, amounts)
+            for row, amounts in ((taker, more), (giver, given))
+        )
         if after >= before * (1 - _ROUNDED):
             return False
         if before == inf:
-            return any(given[column] and not share for column, share in self._lacking[giver])
-        return after <= self._saturation(giver) * (1 + _ROUNDED)
+            lacking = (column for column, share in self._lacking[giver] if not share)
+            return any(given[column] and column in compared for column in lacking)
+        return after <= self._saturation(giver, compared) * (1 + _ROUNDED)
 
-    def _saturation(self, row: int, more: Amounts | None = None) -> float:
+    def _saturation(self, row: int, compared: frozenset[int], more: Amounts | None = None) -> float:
         """The largest used / share of what siblings lack, with ``more``."""
         used, worst = self._claims.used(row), 0.0
         for column, share in self._lacking[row]:
             amount = used[column] + (more[column] if more is not None else 0)
-            if amount:
+            if amount and column in compared:
                 worst = max(worst, amount / share if share else inf)
         return worst

@@ -43,7 +43,8 @@ of one queue that are tried one after the other do not each take the same room.
 On nodes of a kind that has columns of its own the preemptor needs these, too: a claim by what is
 guaranteed on a kind is one for nodes of that kind only. So there is a search for each kind that the
 preemptor may go to, in the order of its queue (`bayplan.plugins.fair_share.targets`). Rule 2 looks
-at what queues use on all nodes: shares on kinds take nothing from anybody.
+at what queues use on all nodes, and takes Pods on nodes that no kind divides by itself; for nodes
+of such a kind, at what they use there, and takes Pods that are there.
 
 An example: room 12, queues A and B with weights 1 and 1, B runs 12 Pods of 1, a group of 4 of A
 waits. The shares are 4 and 8 (A needs no more). A then has 4 / 4, so B keeps 8 / 8: four of its
@@ -77,6 +78,7 @@ from bayplan.api.queues import ReclaimFrom
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
+from bayplan.cache.queue_tree.shares import Shares
 from bayplan.framework.handle import PodNominator
 from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.room import NoRoom
@@ -94,7 +96,7 @@ from bayplan.plugins.fair_share.never_evicted import NeverEvicted
 from bayplan.plugins.fair_share.parties import KEEPS, Parties, by_leaf
 from bayplan.plugins.fair_share.promised import Promised
 from bayplan.plugins.fair_share.ruled_out import rules_out
-from bayplan.plugins.fair_share.targets import Target
+from bayplan.plugins.fair_share.targets import Target, compared, inside
 from bayplan.preemption.eviction_units import YieldOrder
 from bayplan.preemption.member_fit import MemberFit
 from bayplan.preemption.rule import Instead, Yielding
@@ -225,8 +227,10 @@ class ReclaimRule:
         if structure.queues[row].spec.reclaim_from is ReclaimFrom.LOWER_PRIORITY:
             may_go, kept = may_go & (line.priorities < preemptor.priority), _NOT_LOWER
         of_leaf = by_leaf(line.leaves, np.arange(len(staying)))
+        on_target = inside(queues, self._target, running.rows[staying])
         for giver in givers:
             all_of_leaf = of_leaf(giver.leaf)
+            all_of_leaf = all_of_leaf[on_target[all_of_leaf] | (giver.rule != SHARE)]
             mine = all_of_leaf[may_go[all_of_leaf]]
             sentence = KEEPS[GUARANTEED] if len(mine) else kept
             if giver.lacks and len(mine):
@@ -247,19 +251,17 @@ class ReclaimRule:
             of_giver = by_leaf(leaves, ordered)
             candidates = {leaf: of_giver(leaf) for leaf in candidates}
         above = self._kept_above(givers, candidates, tree, entered, len(running))
-        used: Sequence[list[int]] = all_used.tolist()
-        stays = ~running.leaving
         return Parties(
             row,
             leaves,
             requests,
-            used,
+            all_used.tolist(),
             givers,
             own,
             candidates,
             spare,
             surplus,
-            stays,
+            ~running.leaving,
             guarantees,
             above,
             tree,
@@ -328,7 +330,7 @@ class ReclaimRule:
         # 3. Who is leaving
         classes: IntArray = np.where(running.leaving, 0, -1)
         # 4. Giver by giver
-        shares, name_of = self._queues.shares(), self._queues.structure.name
+        shares, name_of = self._shares(), self._queues.structure.name
         by_share, given, alone = np.zeros((3, len(running)), np.bool_)
         over = np.zeros(len(running))
         chosen_pods: list[IntArray] = []
@@ -416,6 +418,10 @@ class ReclaimRule:
 
     # Queues
 
+    def _shares(self) -> Shares:
+        """What is compared of queues on the nodes of the target."""
+        return self._queues.shares().compared_by(compared(self._queues.structure, self._target))
+
     def _givers(
         self,
         preemptor: Preemptor,
@@ -428,7 +434,7 @@ class ReclaimRule:
 
         ``within``: only those that are part of the queue at that row, None for all.
         """
-        structure, shares = self._queues.structure, self._queues.shares()
+        structure, shares = self._queues.structure, self._shares()
         needed = self._demand(preemptor).needed
         givers, undone = find_givers(structure, row, claims, needed, all_used, shares)
         if within is not None:

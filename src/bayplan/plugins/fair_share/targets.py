@@ -17,8 +17,8 @@ from contextlib import AbstractContextManager
 import numpy as np
 
 from bayplan.api.pod import Pod, PodShape
-from bayplan.cache.node_table import BoolArray, LiveNodeTable
-from bayplan.cache.queue_tree import QueueTree
+from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
+from bayplan.cache.queue_tree import QueueTree, Structure
 from bayplan.cache.queue_tree.kinds import NO_KIND
 from bayplan.framework.effects import Effect
 from bayplan.framework.preemptor import Preemptor
@@ -26,6 +26,29 @@ from bayplan.framework.room import RoomRequest, RoomTrial
 
 Target = Mapping[PodShape, int]
 """The kind of nodes for Pods of each shape; `NO_KIND` stands for all without columns."""
+
+
+def compared(structure: Structure, target: Target) -> BoolArray:
+    """(r,) the columns of which the share rule looks at what queues use.
+
+    Those of a kind that is divided by itself, or else those of all nodes. None where Pods of the
+    preemptor go to several such kinds, or to one and to other nodes.
+    """
+    mask = np.zeros(len(structure.resources), np.bool_)
+    together = {structure.compared(kind) for kind in target.values()}
+    if len(together) == 1:
+        mask[list(*together)] = True
+    return mask
+
+
+def inside(queues: QueueTree, target: Target, rows: IntArray) -> BoolArray:
+    """(n,) on which nodes, at these rows, Pods yield by the share rule: see `compared`."""
+    divided = queues.structure.divided
+    if not divided:
+        return np.ones(len(rows), np.bool_)
+    codes, kinds = queues.kinds.codes[rows], divided.intersection(target.values())
+    on_divided: BoolArray = np.isin(codes, list(kinds or divided))
+    return on_divided if kinds else ~on_divided
 
 
 def targets(queues: QueueTree, preemptor: Preemptor) -> Iterator[Target]:

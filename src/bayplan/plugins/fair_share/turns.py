@@ -296,20 +296,22 @@ class QueueTurns:
         return rank - LATE if row in self._late and self._is_within_share(row, first) else rank
 
     def _saturation(self, row: int, first: Amounts) -> float:
-        used = self._queues.sums.used_rows[row]
+        sums = self._queues.sums
+        used, compared = sums.used_rows[row], sums.structure.compared_for(first)
         ratios = [
             min(used[column] / share, WITHOUT_SHARE) if share else WITHOUT_SHARE
             for column, share in self._shares[row]
-            if first[column]
+            if first[column] and column in compared
         ]
         return max(ratios, default=0.0)
 
     def _is_within_share(self, row: int, requests: Amounts) -> bool:
-        used = self._queues.sums.used_rows[row]
+        sums = self._queues.sums
+        used, compared = sums.used_rows[row], sums.structure.compared_for(requests)
         return all(
             used[column] + requests[column] <= share
             for column, share in self._shares[row]
-            if requests[column]
+            if requests[column] and column in compared
         )
 
     def _covers(self, row: int, requests: Amounts) -> bool:
