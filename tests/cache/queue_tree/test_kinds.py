@@ -52,6 +52,29 @@ def told(cluster: Cluster) -> set[tuple[str, str, str]]:
     return {(f.regarding.name, f.reason, f.message) for f in cluster.world.queues.known_faults}
 
 
+def test_where_a_kind_is_divided_by_itself_a_pod_is_demand_wherever_it_may_go() -> None:
+    """So nobody's share of the kind moves when the Pod is placed elsewhere."""
+    cluster = fast_and_slow(
+        queue("a", "x", **kinds(("slow", {}), ("fast", {"weight": 3}))), queue("b", "y")
+    )
+    cluster.add(pod("small", "x", "3"), pod("big", "x", "5"), pod("other", "y", "4"))
+    for _ in range(2):
+        assert [demand(cluster, name, ON_FAST) for name in "ab"] == [3000, 4000]
+        assert [share(cluster, name, ON_FAST) for name in "ab"] == [3000, 1000]
+        assert demand(cluster, "a") == 8000
+        cluster.run()
+    assert used(cluster, "a", ON_FAST) == used(cluster, "b", ON_FAST) == 0
+    resources = cluster.world.queues.structure.resources
+    assert resources == ("cpu", "memory", "cpu@fast", "memory@fast")
+
+
+def test_a_weight_of_a_kind_that_cannot_be_counts_as_one() -> None:
+    cluster = fast_and_slow(queue("a", "x", weight=7, **kinds(("fast", {"weight": -1}))))
+    text = "spec.nodeKinds[fast].weight: -1 is not from 0 to 1000000; it counts as 1"
+    assert ("a", "InvalidAmount", text) in told(cluster)
+    assert cluster.world.queues.structure.weights.tolist() == [[7, 7, 1, 1]]
+
+
 def test_a_pod_counts_for_the_kind_of_its_node_and_before_that_for_the_first_it_may_have() -> None:
     cluster = fast_and_slow(queue("a", "x", **FAST_FIRST))
     cluster.add(pod("small", "x", "3"), pod("big", "x", "5"))

@@ -226,11 +226,11 @@ class Structure:
         return self.resources[: len(self.resources) - len(self.kind_columns)]
 
     def compared(self, kind: int) -> frozenset[int]:
-        """The columns by which queues are compared that want nodes of a kind."""
+        """The columns by which the share rule compares queues on nodes of a kind."""
         return self._compared.get(kind, self._compared[NO_KIND])
 
     def compared_for(self, requests: Amounts) -> frozenset[int]:
-        """The same for Pods that are charged so much, as if they were on nodes of a kind."""
+        """The same on nodes of the kind for which Pods are charged so much."""
         asked = (kind for kind, column, _ in self.kind_columns if requests[column])
         return self.compared(next(asked, NO_KIND) if self.divided else NO_KIND)
 
