@@ -231,8 +231,10 @@ class Structure:
 
     def compared_for(self, requests: Amounts) -> frozenset[int]:
         """The same on nodes of the kind for which Pods are charged so much."""
+        if not self.divided:
+            return self._compared[NO_KIND]
         asked = (kind for kind, column, _ in self.kind_columns if requests[column])
-        return self.compared(next(asked, NO_KIND) if self.divided else NO_KIND)
+        return self.compared(next(asked, NO_KIND))
 
     def is_below(self, row: int) -> BoolArray:
         """(q,) whether each row is part of the queue at ``row``, or that queue itself."""

@@ -270,7 +270,8 @@ class QueueTree(KeptSums[Structure]):
     def _wanted(self, row: int, pod: Pod, amounts: Mapping[str, int]) -> Mapping[str, int]:
         """See `KeptSums`: on each kind that is divided by itself, if the Pod may go there."""
         divided = self._sums.structure.divided
-        kinds = tuple(kind for kind in self._kinds_for(pod, row) if kind in divided)
+        possible = self._kinds_for(pod, row) if divided else ()
+        kinds = tuple(kind for kind in possible if kind in divided)
         if not kinds:
             return amounts
         kept = self._where.get((id(amounts), kinds))
