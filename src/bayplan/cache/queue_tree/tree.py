@@ -2,14 +2,15 @@
 
 A Pod belongs to the leaf of the tree that selects its namespace and its classes (`Structure`). What
 queues use and wait for is in `bayplan.cache.kept_sums`; what each is entitled to, its *share*, in
-`bayplan.cache.queue_tree.shares`. Pods that Kueue admits belong to no queue.
+`bayplan.cache.queue_tree.entitlements`. Pods that Kueue admits belong to no queue.
 
 Where Queues name amounts for kinds of nodes, a Pod counts in the columns of the kind of its node,
 too, or of the kind that it asks for (`bayplan.cache.queue_tree.kinds`). When nodes change so that
 Pods are of other kinds, everything is counted anew.
 
-That Pods are never evicted is said by their label `PREEMPTIBLE`, by their PriorityClass or by their
-queue. They have a limit of their own, as those of a user have: the guarantee.
+That Pods are never evicted is said by their label (`bayplan.cache.queue_tree.labels`), by their
+PriorityClass or by their queue. They have a limit of their own, as those of a user have: the
+guarantee.
 
 The reasons: docs/decisions/0021-queues-are-sums.md.
 """
@@ -18,11 +19,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from bayplan.api import quantity
 from bayplan.api.kinds import NAMESPACE, NODE_KIND, PRIORITY_CLASS, QUEUE
 from bayplan.api.meta import ObjectFault, ObjectReference
 from bayplan.api.pod import Pod, PodShape
@@ -30,8 +29,6 @@ from bayplan.api.queues import NodeKind, Queue, State
 from bayplan.api.workloads import Namespace, PriorityClass
 from bayplan.cache.amounts import (
     NO_ROW,
-    UNLIMITED,
-    Amounts,
     Charge,
     Rows,
     Sums,
@@ -41,79 +38,25 @@ from bayplan.cache.amounts import (
 )
 from bayplan.cache.cache import Cache
 from bayplan.cache.kept_sums import KeptSums
-from bayplan.cache.node_table import BoolArray, CodedColumn, IntArray
+from bayplan.cache.node_table import IntArray
+from bayplan.cache.queue_tree import labels
+from bayplan.cache.queue_tree.entitlements import entitlements
 from bayplan.cache.queue_tree.kinds import ANY_KIND, NO_KIND, NodeKinds, is_choosy
+from bayplan.cache.queue_tree.limits import Excess, excess
 from bayplan.cache.queue_tree.past_use import PastUse
+from bayplan.cache.queue_tree.room import NO_ROOM, Room, in_use_of, room_of
 from bayplan.cache.queue_tree.running_groups import RunningGroups
-from bayplan.cache.queue_tree.shares import Shares, fair_shares, needed_guarantees, needs
+from bayplan.cache.queue_tree.shares import Shares
 from bayplan.cache.queue_tree.structure import NAMESPACE_TAKEN, Structure
 from bayplan.cache.queued_pods import QueuedPods
 from bayplan.cache.requests import pod_requests
 
-PREEMPTIBLE = "bayplan.dev/preemptible"
-"""On a Pod or a PriorityClass: the label that says "false" where Pods are never evicted."""
 NO_QUEUE = NO_ROW
 """The row of a Pod that belongs to no queue."""
 
-_DOWN = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _WIDENED_KEPT = 4096
-_OF_KUEUE, _NEVER, _MISREAD = "of Kueue", "never evicted", "neither true nor false"
-"""What labels of a Pod may say."""
 _MOST_MISREAD = 256
 """Pods that are told of their label, each with all Pods of its shape."""
-_KUEUE_LABELS = ("kueue.x-k8s.io/managed", "kueue.x-k8s.io/podset", "kueue.x-k8s.io/queue-name")
-
-
-class Excess(NamedTuple):
-    """Which limit stands in the way; amounts as in `bayplan.api.quantity.of`.
-
-    Attributes:
-        whose: of whom the limit is: a queue, or a user in a queue.
-        is_guarantee: whether it is the one of the Pods that are never evicted.
-    """
-
-    whose: str
-    is_guarantee: bool
-    resource: str
-    used: int
-    promised: int
-    requested: int
-    limit: int
-
-    @property
-    def limit_name(self) -> str:
-        """Which limit, without figures."""
-        resource, _, kind = self.resource.partition("@")
-        where = f" on {kind} nodes" if kind else ""
-        what = "guarantee" if self.is_guarantee else "limit"
-        return f"{what} of {resource}{where} of {self.whose}"
-
-    @property
-    def message(self) -> str:
-        """Which limit, and by how much."""
-        used, promised, requested, limit = (
-            quantity.shown(self.resource, amount)
-            for amount in (self.used, self.promised, self.requested, self.limit)
-        )
-        by = " by Pods that are never evicted" if self.is_guarantee else ""
-        others = f", {promised} promised to nominated Pods" if self.promised else ""
-        return f"{self.limit_name} is {limit}: {used} used{by}{others}, {requested} requested"
-
-
-class _Room(NamedTuple):
-    """What nodes have, as of a position in the node journal.
-
-    Attributes:
-        seen: the sums, and that position.
-        together: (r,) of the nodes that take new Pods.
-        largest: (r,) the most that one of these has.
-        closed: the rows of the nodes that take none.
-    """
-
-    seen: tuple[object, int] | None
-    together: IntArray
-    largest: IntArray
-    closed: IntArray
 
 
 class QueueTree(KeptSums[Structure]):
@@ -129,8 +72,9 @@ class QueueTree(KeptSums[Structure]):
         self._nodes = cache.nodes
         self._leaves: dict[str, Sequence[int]] = {}
         """Those that select a namespace; a Pod belongs to the first that takes it."""
-        nothing = np.zeros(0, np.int64)
-        self._room = _Room(None, nothing, nothing, nothing)
+        self._room = NO_ROOM
+        self._room_as_of: tuple[object, int] | None = None
+        """The sums, and a position in the node journal."""
         self._divided: tuple[object, *tuple[IntArray, ...]] = (None,)
         """The sums, and the arrays that shares were made of last."""
         self._shares = Shares.none()
@@ -196,10 +140,10 @@ class QueueTree(KeptSums[Structure]):
         if old is not None:
             self._classes_never_evicted.discard(old.name)
             self._misread.pop(old.name, None)
-        if new is not None and _says_never(new):
+        if new is not None and labels.says_never(new):
             self._classes_never_evicted.add(new.name)
-        elif new is not None and _is_misread(new):
-            self._misread[new.name] = _label_fault(PRIORITY_CLASS.reference(new), new)
+        elif new is not None and labels.is_misread(new):
+            self._misread[new.name] = labels.label_fault(PRIORITY_CLASS.reference(new), new)
         if self.active and before != self._classes_never_evicted:
             self._outdate()
 
@@ -307,10 +251,10 @@ class QueueTree(KeptSums[Structure]):
 
     def _leaf(self, pod: Pod) -> int:
         shape = pod.shape
-        if (mark := shape.memo(_mark)) is not None:
-            if mark == _OF_KUEUE:
+        if (mark := shape.memo(labels.mark)) is not None:
+            if mark == labels.OF_KUEUE:
                 return NO_QUEUE
-            if mark == _MISREAD:
+            if mark == labels.MISREAD:
                 self._tell_misread(pod)
             elif not self._any_labels:
                 self._any_labels = True
@@ -328,7 +272,7 @@ class QueueTree(KeptSums[Structure]):
     def _tell_misread(self, pod: Pod) -> None:
         if pod.shape not in self._misread and len(self._misread) < _MOST_MISREAD:
             whose = ObjectReference("Pod", pod.namespace, pod.name, pod.uid, "v1")
-            self._misread[pod.shape] = _label_fault(whose, pod.shape)
+            self._misread[pod.shape] = labels.label_fault(whose, pod.shape)
 
     def amounts(self, pod: Pod) -> Mapping[str, int]:
         """The requests of ``pod``, as nodes count them, and the same on nodes of the kind."""
@@ -410,43 +354,14 @@ class QueueTree(KeptSums[Structure]):
         if (
             not structure.preemptible[leaf]
             or pod.spec.priority_class_name in self._classes_never_evicted
-            or pod.shape.memo(_mark) == _NEVER
+            or pod.shape.memo(labels.mark) == labels.NEVER
         ):
             limits = structure.never_evicted
             users += [User(row, "", limits[row], True) for row in structure.links[leaf]]
         return tuple(users)
 
-    def excess(
-        self,
-        charge: Charge[Structure],
-        requests: Amounts,
-        others: Rows | None = None,
-        promised: Rows | None = None,
-    ) -> Excess | None:
-        """Which limit of their queue or above, or of a user, Pods would exceed.
-
-        Args:
-            charge: of one of them.
-            requests: (r,) of all of them.
-            others: (q, r) what counts as used, too.
-            promised: (q, r) what nominated Pods will use.
-        """
-        rows = charge.sums.used_rows
-        for link, column, limit in charge.limits_on(requests):
-            used, requested = rows[link][column], requests[column]
-            if others is not None:
-                used += others[link][column]
-            kept = 0 if promised is None else promised[link][column]
-            if used + kept + requested > limit:
-                resource = charge.sums.structure.resources[column]
-                user = charge.sums.user_at(link)
-                is_guarantee = user is not None and user.never_evicted
-                whose = self._named(user.row if user is not None and is_guarantee else link)
-                return Excess(whose, is_guarantee, resource, used, kept, requested, limit)
-        return None
-
     def excess_of(self, pods: Sequence[Pod], promised: Rows | None = None) -> Excess | None:
-        """The same for Pods of any queues together.
+        """Which limit Pods of any queues would exceed together.
 
         The limits of a kind of nodes hold those back that may go to no other one.
         """
@@ -457,9 +372,9 @@ class QueueTree(KeptSums[Structure]):
         others = self.sums.zeros() if len(members) > 1 else None
         for links, some in members.items():
             requests = total(some)
-            excess = self.excess(next(iter(some)), requests, others, promised)
-            if excess is not None:
-                return excess
+            above = excess(next(iter(some)), requests, others, promised)
+            if above is not None:
+                return above
             if others is not None:
                 add_amounts(others, links, requests)
         return None
@@ -478,14 +393,6 @@ class QueueTree(KeptSums[Structure]):
         possible = self.possible_kinds(pod)
         return possible[0] if len(possible) == 1 else NO_KIND
 
-    def _named(self, link: int) -> str:
-        """Whose row it is."""
-        structure, user = self._sums.structure, self._sums.user_at(link)
-        if user is None:
-            return f"queue {structure.name(link)}"
-        who = f"user {user.name}" if user.name else "Pods without user"
-        return f"{who} in queue {structure.name(user.row)}"
-
     # Shares
 
     def capacity(self) -> IntArray:
@@ -495,41 +402,20 @@ class QueueTree(KeptSums[Structure]):
             room = self._find_room()
             if sums is self.sums:
                 break
-        nodes, closed = self._nodes, room.closed
-        if not len(closed):
+        if not len(room.closed):
             return room.together
-        in_use = [
-            np.minimum(nodes.allowed_pods[closed], nodes.pod_count[closed])
-            if name == "pods"
-            else np.minimum(nodes.allocatable(name)[closed], nodes.requested(name)[closed])
-            for name in sums.structure.bases
-        ]
-        return room.together + self._sums_of(in_use, closed)
+        structure, kinds = sums.structure, self._kinds
+        return room.together + in_use_of(self._nodes, room.closed, structure, kinds)
 
-    def _sums_of(self, amounts: Sequence[IntArray], rows: IntArray) -> IntArray:
-        """(r,) the sums over some nodes, all and of each kind; ``amounts`` are of ``rows``."""
-        sums = [int(amount.sum()) for amount in amounts]
-        for kind, _, base in self._sums.structure.kind_columns:
-            sums.append(int(amounts[base][self._kinds.codes[rows] == kind].sum()))
-        return np.array(sums, np.int64)
-
-    def _find_room(self) -> _Room:
+    def _find_room(self) -> Room:
         """The room as of now; where another largest node changes who can run, sums are stale."""
         self._follow_nodes()
-        nodes, sums, before = self._nodes, self._sums, self._room
-        seen = sums, nodes.node_journal.position
-        if before.seen != seen:
-            closed = nodes.unschedulable | _are_down(nodes.taints)
-            is_open = np.flatnonzero(nodes.exists & ~closed)
-            amounts = [
-                (nodes.allowed_pods if name == "pods" else nodes.allocatable(name))[is_open]
-                for name in sums.structure.bases
-            ]
-            together = self._sums_of(amounts, is_open)
-            largest = np.full(len(together), UNLIMITED)
-            largest[: len(amounts)] = [int(amount.max(initial=0)) for amount in amounts]
-            self._room = _Room(seen, together, largest, np.flatnonzero(closed))
-            if not np.array_equal(before.largest, largest) and any(
+        seen = self._sums, self._nodes.node_journal.position
+        if self._room_as_of != seen:
+            before = self._room
+            self._room_as_of = seen
+            self._room = room_of(self._nodes, self._sums.structure, self._kinds)
+            if not np.array_equal(before.largest, self._room.largest) and any(
                 charge.can_run != self._can_run(charge) for charge in self._charges.values()
             ):
                 self._outdate()
@@ -567,53 +453,10 @@ class QueueTree(KeptSums[Structure]):
         of, *before = self._divided
         if of is sums and all(map(np.array_equal, before, made_of)):
             return sums
-        need = needs(structure.parent, structure.levels, demand, limit)
-        guarantees = structure.parent, structure.levels, structure.guaranteed
-        guaranteed = needed_guarantees(*guarantees, need)
-        shares = fair_shares(
-            capacity,
-            structure.parent,
-            structure.levels,
-            need,
-            self._with_kinds(guaranteed, need),
-            weight,
-            structure.priority,
-            structure.divisible,
-        )
-        if self._by_node:
-            # What a kind brings to a share is no guarantee elsewhere, and no one's saturation
-            # unless it is divided by itself.
-            others = [c for kind, c, _ in structure.kind_columns if kind not in structure.divided]
-            shares.contended[:, others] = False
-            there = self._there(capacity, np.minimum(shares.guaranteed, guaranteed))
-            shares = shares._replace(guaranteed=there)
-        self._shares = shares
+        self._shares = shares = entitlements(structure, *made_of)
         sums.share = shares.whole
         self._divided = sums, *made_of
         return sums
-
-    def _there(self, capacity: IntArray, needed: IntArray) -> IntArray:
-        """(q, r) what of guarantees is there.
-
-        On nodes of a kind it is what is declared, needed or not, if all of that fits: a Pod that
-        waits asks for one kind, and may claim another one.
-        """
-        structure = self._sums.structure
-        declared = np.minimum(structure.guaranteed, structure.limit)
-        fits = declared[structure.parent < 0].sum(axis=0) <= capacity
-        children = np.flatnonzero(structure.parent >= 0)
-        below = np.zeros_like(declared)
-        np.add.at(below, structure.parent[children], declared[children])
-        fits &= (below <= declared).all(axis=0)
-        fits[: len(structure.bases)] = False
-        return np.where(fits, declared, needed)
-
-    def _with_kinds(self, guaranteed: IntArray, need: IntArray) -> IntArray:
-        """(q, r) guarantees, where those of all nodes are at least what is needed of kinds."""
-        on_kinds = np.zeros_like(guaranteed)
-        for _, column, base in self._sums.structure.kind_columns:
-            on_kinds[:, base] += guaranteed[:, column]
-        return np.maximum(guaranteed, np.minimum(on_kinds, need))
 
     def adopt(self, past_use: PastUse | None) -> None:
         """Past use counts from now on, as this one says, or not at all.
@@ -655,33 +498,3 @@ def user_of(pod: Pod, queue: Queue) -> str:
     """Whose Pod it is for the limits of ``queue``; "" where the Pod does not say so."""
     key = queue.spec.user_key
     return pod.shape.labels.get(key) or pod.annotations.get(key, "")
-
-
-def _are_down(taints: CodedColumn) -> BoolArray:
-    """(n,) which nodes are not ready or unreachable, as the node lifecycle controller says."""
-    down = [
-        any(taint.key in _DOWN and taint.effect != "PreferNoSchedule" for taint in value)
-        for value in taints.values
-    ]
-    return np.array([*down, False])[taints.codes]  # the code of a row without node is -1
-
-
-def _says_never(labelled: PodShape | PriorityClass) -> bool:
-    return labelled.labels.get(PREEMPTIBLE) == "false"
-
-
-def _is_misread(labelled: PodShape | PriorityClass) -> bool:
-    return labelled.labels.get(PREEMPTIBLE, "true") not in ("true", "false")
-
-
-def _label_fault(whose: ObjectReference, labelled: PodShape | PriorityClass) -> ObjectFault:
-    wrong = f"{labelled.labels[PREEMPTIBLE]!r} means nothing, 'true' and 'false' do"
-    return ObjectFault(whose, "InvalidLabel", f"metadata.labels.{PREEMPTIBLE}: {wrong}")
-
-
-def _mark(shape: PodShape) -> str | None:
-    if any(label in shape.labels for label in _KUEUE_LABELS):
-        return _OF_KUEUE
-    if _is_misread(shape):
-        return _MISREAD
-    return _NEVER if _says_never(shape) else None

@@ -36,6 +36,7 @@ from bayplan.api.workloads import Namespace
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.cache.pod_groups import Group
 from bayplan.cache.queue_tree import NO_QUEUE
+from bayplan.cache.queue_tree.limits import excess
 from bayplan.cache.queue_tree.past_use import PastUse
 from bayplan.config.args import FairShareArgs
 from bayplan.framework.cluster_events import (
@@ -168,10 +169,10 @@ class FairShare(
         nominated = self._nominator.nominated_nodes() if charge.most else ()
         if nominated or not charge.is_within_limits:
             promised = self._promised.besides([pod])
-            excess = queues.excess(charge, charge.requests, promised=promised)
-            if excess is not None:
+            above = excess(charge, charge.requests, promised=promised)
+            if above is not None:
                 state.effects.append(Held(self.name, pod, is_held=True))
-                return Status.beyond_limit(excess.message)
+                return Status.beyond_limit(above.message)
         if pod in self._held:
             state.effects.append(Held(self.name, pod, is_held=False))
         return SKIP
@@ -215,10 +216,10 @@ class FairShare(
             return None
         if closed := self._not_open(pods):
             return Status.beyond_limit(closed, f"is not taken: {closed}", by=QUEUE_CLOSED)
-        excess = queues.excess_of(pods, self._promised.besides(pods))
-        if excess is None:
+        above = queues.excess_of(pods, self._promised.besides(pods))
+        if above is None:
             return None
-        return Status.beyond_limit(excess.message, f"would exceed the {excess.limit_name}")
+        return Status.beyond_limit(above.message, f"would exceed the {above.limit_name}")
 
     def _not_open(self, pods: Sequence[Pod]) -> str:
         """Why a queue does not take its Pod; "" if all Pods are taken."""

@@ -19,6 +19,7 @@ from bayplan.api.pod import Pod
 from bayplan.cache.amounts import Charge, Rows, add_amounts
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree, Structure
 from bayplan.cache.queue_tree.kinds import NO_KIND
+from bayplan.cache.queue_tree.limits import excess
 from bayplan.plugins.fair_share.promised import Promised
 
 _Users = tuple[str, ...]
@@ -112,7 +113,7 @@ class HeldPods:
         if charge.sums.structure.by_kind:
             possible = queues.possible_kinds(pod) or [NO_KIND]
             charges = (queues.charge_on(pod, k) for k in possible if kind in (None, k))
-        within = (c for c in charges if queues.excess(c, c.requests, others, promised) is None)
+        within = (c for c in charges if excess(c, c.requests, others, promised) is None)
         return next(within, None)
 
     def _is_outdated(self) -> bool:

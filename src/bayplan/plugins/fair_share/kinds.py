@@ -18,6 +18,7 @@ from bayplan.cache.amounts import Rows
 from bayplan.cache.node_table import IntArray
 from bayplan.cache.queue_tree import QueueTree
 from bayplan.cache.queue_tree.kinds import NO_KIND
+from bayplan.cache.queue_tree.limits import excess
 from bayplan.framework.interface import MAX_NODE_SCORE
 from bayplan.framework.status import Status
 
@@ -66,7 +67,7 @@ def judge(queues: QueueTree, pod: Pod, promised: Rows | None, *, unlimited: bool
         return KindVerdict(codes, statuses, scores, ())
     possible = queues.possible_kinds(pod)
     charges = {k: queues.charge_on(pod, k) for k in queues.structure.orders[row] or [NO_KIND]}
-    excesses = {k: queues.excess(c, c.requests, promised=promised) for k, c in charges.items()}
+    excesses = {k: excess(c, c.requests, promised=promised) for k, c in charges.items()}
     beyond = {kind: excess.message for kind, excess in excesses.items() if excess is not None}
     if beyond and all(kind in beyond for kind in possible or excesses):
         return KindVerdict(
