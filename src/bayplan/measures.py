@@ -218,8 +218,8 @@ def owned_of(nodes: LiveNodeTable, rows: IntArray, pods: Iterable[Pod]) -> Owned
     """Pods of owners with several Pods on nodes; places are those in ``rows``."""
     by_owner: defaultdict[tuple[str, tuple[str, str]], list[int]] = defaultdict(list)
     for pod in pods:
-        shape, row = pod.shape, nodes.row(pod.node_name)
-        if shape.owner[1] and row is not None:
+        shape = pod.shape
+        if shape.owner[1] and (row := nodes.row(pod.node_name)) is not None:
             by_owner[shape.namespace, shape.owner].append(row)
     several = [found for found in by_owner.values() if len(found) > 1]
     owners = np.repeat(np.arange(len(several)), [len(found) for found in several])

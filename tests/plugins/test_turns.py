@@ -7,8 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import members, pod_group
+from tests.properties import length
 from tests.queues import name_space, pod, pods, queue, queue_cluster, share, used
 
 from bayplan.cache.queue_tree import QueueTree
@@ -58,6 +61,33 @@ def test_turns_are_taken_at_every_level_of_the_tree() -> None:
     )
     cluster.add(*(p for name, n in zip("abc", "xyz", strict=True) for p in pods(name, 50, n)))
     assert by_prefix(tried(cluster, 40)) == {"a": 10, "b": 10, "c": 20}
+
+
+@length(10)
+@given(
+    weights=st.lists(st.integers(1, 3), min_size=4, max_size=4),
+    arrivals=st.lists(st.sampled_from("abcd"), min_size=1, max_size=12),
+)
+def test_who_has_the_first_place_is_tried_next(weights: list[int], arrivals: list[str]) -> None:
+    """As told before each attempt, by attempts alone; whoever asks moves no turn."""
+    specs: dict[str, dict[str, Any]] = {
+        name: {"parent": "all" if name in "ab" else "", "weight": weight}
+        for name, weight in zip("abcd", weights, strict=True)
+    }
+    asked, other = (
+        cluster_with(queue("all"), *(queue(n, n, **s) for n, s in specs.items()), cpu="999")
+        for _ in range(2)
+    )
+    for number, name in enumerate(arrivals):
+        for cluster in (asked, other):
+            cluster.add(*pods(f"{name}-{number}", 24, name))  # more than are tried
+        for _ in range(2):
+            turns = asked.core.profiles.policy.turns
+            assert turns is not None
+            first = {queue for queue, place in turns.places().items() if place.turn == 1}
+            [tried_next] = tried(asked, 1)
+            assert tried_next.partition("-")[0] in first
+            assert [tried_next] == tried(other, 1)
 
 
 def test_the_queue_that_has_least_of_its_share_comes_first() -> None:
