@@ -358,6 +358,10 @@ class Pod:
         """metadata.annotations, without kubectl's copy of the whole object."""
         return self._annotations or {}
 
+    def annotated_like(self, other: Pod) -> bool:
+        """Whether both have the same annotations."""
+        return self._annotations == other._annotations
+
     @property
     def controller(self) -> tuple[str, str]:
         """apiVersion/kind and name of the controlling owner, both empty without one."""

@@ -323,7 +323,7 @@ class Cache:
     def _swap(self, old: Pod, pod: Pod) -> None:
         """Count ``pod`` in place of an ``old`` version on the same node."""
         alike = _counts_alike(old, pod)
-        if self._listeners and not (alike and old.annotations == pod.annotations):
+        if self._listeners and not (alike and old.annotated_like(pod)):
             # Rules of plugins are in annotations; no column has them.
             for listener in self._listeners:
                 listener.pod_uncounted(old)

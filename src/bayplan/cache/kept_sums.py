@@ -290,7 +290,7 @@ class KeptSums(ABC, Generic[S]):
                 and waits.shape is pod.shape
                 and waits.status is pod.status
                 and pod.deleted is None
-                and (self._users is None or waits.annotations == pod.annotations)
+                and (self._users is None or waits.annotated_like(pod))
             ):
                 # Of an assumed copy all is the same, and it is demand already.
                 for sums, column, amount in waiting.charge.used:

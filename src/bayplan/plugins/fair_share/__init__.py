@@ -166,9 +166,8 @@ class FairShare(
             return self._look_at_kinds(state, pod)
         if state.unlimited:
             return SKIP
-        nominated = self._nominator.nominated_nodes() if charge.most else ()
-        if nominated or not charge.is_within_limits:
-            promised = self._promised.besides([pod])
+        if self._nominator.nominated_nodes() or not charge.is_within_limits:
+            promised = self._promised.besides([pod]) if charge.most else None
             above = excess(charge, charge.requests, promised=promised)
             if above is not None:
                 state.effects.append(Held(self.name, pod, is_held=True))
