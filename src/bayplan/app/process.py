@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -30,7 +31,6 @@ from bayplan.app.leadership import Leadership
 from bayplan.app.load import LoadFeeds
 from bayplan.app.questions import SHARE, Questions
 from bayplan.app.reload import Reloader
-from bayplan.app.self_improvement import WAIT_SECONDS, SelfImprovement
 from bayplan.app.serving import Serving
 from bayplan.app.sources import Sources
 from bayplan.app.status import Status
@@ -40,12 +40,15 @@ from bayplan.client.hold import Hold
 from bayplan.client.leader import new_identity
 from bayplan.config import EffectiveConfig
 from bayplan.engine.registry import Registry
-from bayplan.improve.applying import Application, Plan
 from bayplan.improve.orders import MOVED
 from bayplan.informers.reflector import Reflector
 from bayplan.report.pods import Report
 from bayplan.server.options import PortOptions
 from bayplan.telemetry.recent import Recent
+
+if TYPE_CHECKING:
+    from bayplan.app.self_improvement import SelfImprovement
+    from bayplan.improve.applying import Application, Plan
 
 log = structlog.get_logger("process")
 
@@ -100,10 +103,8 @@ class Process:
             feed.inbox.post_all,
             on_error=self._improvement.unwatched,
         )
-        self._self_improvement = SelfImprovement(
-            self._core, self._ports, self._improvement, self._application
-        )
-        self._scheduler.chores.append(self._self_improvement.look)
+        self._self_improvement: SelfImprovement | None = None
+        self._scheduler.chores.append(self._improve)
         self._debugger = Debugger(self._core, self._api.http, feed.inbox)
         pulse, may_take = self._scheduler.pulse, (watchdog_limit or float("inf")) / 2
         self._stuck_pods = StuckPods(
@@ -158,10 +159,26 @@ class Process:
         where = settings.resource_namespace, settings.resource_name
         return where, self._leadership.identity or new_identity()
 
+    def _improve(self) -> None:
+        """From time to time: moves for Queues. What plans them is loaded once a Queue has any."""
+        if self._self_improvement is None:
+            queues = self._core.world.queues
+            if not (queues.active and queues.structure.improving):
+                return
+            from bayplan.app.self_improvement import SelfImprovement  # noqa: PLC0415
+
+            self._self_improvement = SelfImprovement(
+                self._core, self._ports, self._improvement, self._application
+            )
+        self._self_improvement.look()
+
     def _application(
         self, plan: Plan, notes: Mapping[str, str], sleep: Callable[[float], None]
     ) -> Application:
         """Carries out a plan in the name of this process."""
+        from bayplan.app.self_improvement import WAIT_SECONDS  # noqa: PLC0415
+        from bayplan.improve.applying import Application  # noqa: PLC0415
+
         http, identity = self._api.http, self._improvement.identity
         hold = Hold(http, *self._improvement.where, identity, sleep=sleep, keeps=MOVED)
         return Application(http, hold, plan, WAIT_SECONDS, log.info, sleep=sleep, notes=notes)
@@ -211,7 +228,8 @@ class Process:
             self._scheduler.take_in(wait=True)
         self._scheduler.take_in(wait=False)
         log.info("Ending", bindings_in_flight=self._scheduler.in_flight)
-        self._self_improvement.stop(LANDING_SECONDS)
+        if self._self_improvement is not None:
+            self._self_improvement.stop(LANDING_SECONDS)
         self._feed.informers.stop()
         self._orders.stop()
         self._load.watch(())
