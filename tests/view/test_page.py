@@ -29,6 +29,27 @@ PIXEL = """(([name, across, up]) => {
 })"""
 
 
+DRAGGED = """(async () => {
+  const {picture} = bayplan, {canvas} = picture;
+  const frame = () => new Promise(requestAnimationFrame);
+  const painted = async () => { await frame(); await frame(); };
+  const pixels = () => picture.context.getImageData(0, 0, canvas.width, canvas.height).data;
+  picture.few = 0;
+  picture.zoomBy(ZOOM, 0, 0);
+  await painted();
+  const before = pixels();
+  for (const [right, down] of [[7, 3], [40, 0], [0, 25], [-13, -9], [0.4, 60], [90, -2]]) {
+    picture.pan(right, down);
+    await painted();
+  }
+  const dragged = pixels();
+  picture.draw();
+  await painted();
+  const drawn = pixels(), differing = (one) => one.filter((value, i) => value !== drawn[i]).length;
+  return [differing(before), differing(dragged)];
+})()"""
+
+
 class _Supposed:
     """Answers of other clusters, as the page gets them."""
 
@@ -109,6 +130,18 @@ def test_it_says_what_there_is_and_asks_for_nothing_from_elsewhere(tab: Tab, sit
     assert {url.startswith((here, "data:")) for url in tab.requests} == {True}
     assert "#" not in tab.run("location.href")
     assert not any(site.session.token in url for url in tab.requests)
+
+
+@pytest.mark.parametrize("zoom", [1.7, 2.53])
+@pytest.mark.parametrize("by", ["dominant share", "namespace"])
+def test_a_dragged_picture_is_the_same_as_one_that_is_drawn_anew(
+    tab: Tab, by: str, zoom: float
+) -> None:
+    lens(tab, by)
+    tab.run("bayplan.picture.select(0)")
+    otherwise_before, otherwise_dragged = tab.run(DRAGGED.replace("ZOOM", str(zoom)))
+    assert otherwise_before > 0
+    assert otherwise_dragged == 0
 
 
 def test_a_second_browser_is_not_let_in_and_the_first_may_load_again(

@@ -10,7 +10,6 @@ import { byPeople } from "./data.js";
 const NEAR = 24;
 const MOST_DEVICES = 64; // of a kind, that are drawn one by one
 const NAMED = 56; // from here on a cell has its name
-const FEW = 400; // cells, that are drawn faster than the picture is copied
 const HATCHED = 6; // from here on a rectangle of a category has its lines
 const NOT_KNOWN = -1; // a category or step
 const GAP = 18; // between blocks, with their label
@@ -27,6 +26,7 @@ export class Picture {
     this.slots = new Map(); // by block, rows of nodes in their places; NaN where none is any more
     this.zoom = 1;
     [this.left, this.top] = [0, 0]; // of the view, always whole pixels of the device
+    this.few = 400; // cells, that are drawn faster than the picture is copied
     this.shown = null; // where the view was when it was drawn; null while all has to be drawn anew
     this.selected = -1;
     this.lost = new Set(); // names of nodes that are thought away
@@ -199,7 +199,7 @@ export class Picture {
     const size = this.cell * this.zoom;
     let areas = [[0, 0, this.width, this.height]];
     let visible = this.visible(size, areas);
-    if (this.shown && visible.length > FEW) {
+    if (this.shown && visible.length > this.few) {
       areas = this.moved();
       visible = this.visible(size, areas);
     }
