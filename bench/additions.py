@@ -2,13 +2,14 @@
 
 SchedulingBasic without a placed Pod, through cache, queue and framework, with no API server. Its
 nodes have what the plugins read: a zone, a price, a number, load that was measured, and two NUMA
-zones, the same for every plugin. A round measures each plugin once, after the default profile
-alone, so that other work on the machine is seen by all of them.
+zones, the same for every plugin. Each plugin is measured beside the default profile alone, in
+turns, by CPU time (the median of the turns) and by executed bytecodes (`bench.turns`).
 """
 
 from __future__ import annotations
 
 import json
+import statistics
 import time
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
@@ -23,13 +24,12 @@ from bayplan.engine.registry import Registry
 from bayplan.inbox.messages import Changed
 from bench.core import WARM_PODS, quiet_collector
 from bench.objects import ZONE, Item, Objects
-from bench.recording import CoreWorld
+from bench.turns import COUNTED, SECONDS, TURN, World, bytecodes_of, in_turns
 from bench.workloads import Workload, load_catalog
 
 WORKLOAD = "SchedulingBasic"
 DEFAULT = "default"
 NUMBER = "example.com/number"
-SECONDS = 60.0
 _POWER = {"k0": 200.0, "k1": 1.0, "k2": 0.03}
 _BY_NUMBER = {
     "metadataKey": NUMBER,
@@ -53,6 +53,7 @@ def additions(nodes: list[str]) -> Mapping[str, Mapping[str, Any]]:
         "PodState": {"PodState": {}},
         "NodeResourcesAllocatable": {"NodeResourcesAllocatable": {}},
         _NUMA: {_NUMA: {}},
+        f"{_NUMA} with its cache": {_NUMA: {"cacheResyncPeriodSeconds": 5}},
         "LeastFragmentation": {"LeastFragmentation": {}},
         "ReservedFor": {"ReservedFor": {}},
         "BlastRadius with `failover`": {"BlastRadius": {"failover": {"domain": ZONE}}},
@@ -64,36 +65,38 @@ def additions(nodes: list[str]) -> Mapping[str, Mapping[str, Any]]:
 
 def main(
     nodes: Annotated[int, typer.Option(min=3)] = 5_000,
-    pods: Annotated[int, typer.Option(min=1)] = 1_000,
-    rounds: Annotated[int, typer.Option(min=1)] = 3,
+    pods: Annotated[int, typer.Option(min=TURN)] = 1_000,
     only: Annotated[str, typer.Option(help="Comma-separated, of the table's first column.")] = "",
 ) -> None:
-    """Print microseconds of CPU a Pod: the lowest of the rounds, and its ratio to `default`."""
-    workload = load_catalog().select(WORKLOAD)[0].sized(nodes, placed=0, pods=pods)
+    """Print microseconds of CPU a Pod, and the ratios to `default` of time and of bytecodes."""
+    count = pods + COUNTED + 1
+    workload = load_catalog().select(WORKLOAD)[0].sized(nodes, placed=0, pods=count)
     cases = additions([f"node-{index}" for index in range(nodes)])
-    names = [name for name in only.split(",") if name] or [n for n in cases if n != DEFAULT]
-    times: dict[str, list[float]] = {name: [] for name in [DEFAULT, *names]}
-    for _ in range(rounds):
-        for name, of_rounds in times.items():
-            of_rounds.append(measure(workload, cases[name]))
-    lowest = {name: min(of_rounds) for name, of_rounds in times.items()}
-    for name, of_plugin in lowest.items():
-        print(f"{name}: {of_plugin:.0f} us, {of_plugin / lowest[DEFAULT]:.2f}")
+    for name in [name for name in only.split(",") if name] or [n for n in cases if n != DEFAULT]:
+        with quiet_collector():
+            worlds = {each: _begun(workload, cases[each]) for each in (DEFAULT, name)}
+            costs = in_turns(worlds, pods)
+        executed = {each: bytecodes_of(world).total() for each, world in worlds.items()}
+        pairs = zip(costs[name], costs[DEFAULT], strict=True)
+        ratio = statistics.median(cost / base for cost, base in pairs)
+        print(
+            f"{name}: {statistics.median(costs[name]):.0f} us a Pod, ratio {ratio:.2f}; "
+            f"{executed[name] / COUNTED:.0f} bytecodes, "
+            f"ratio {executed[name] / executed[DEFAULT]:.3f}"
+        )
 
 
-def measure(workload: Workload, plugins: Mapping[str, Any]) -> float:
-    """Microseconds of CPU a Pod with these plugins, by their arguments, beside the default ones."""
+def _begun(workload: Workload, plugins: Mapping[str, Any]) -> World:
+    """A scheduler with these plugins that has placed some Pods, and has all others in its queue."""
     catalog = load_catalog()
     world = world_with(workload, plugins)
-    with quiet_collector():
-        world.feed(Objects(catalog, workload.sized(pods=WARM_PODS)).measured(prefix="warm-"))
-        world.place(WARM_PODS, SECONDS)
-        world.feed(Objects(catalog, workload).measured())
-        placing = world.place(workload.measured.count, SECONDS)
-    return placing.cpu / max(placing.pods, 1) * 1e6
+    world.feed(Objects(catalog, workload.sized(pods=WARM_PODS)).measured(prefix="warm-"))
+    world.place(WARM_PODS, SECONDS)
+    world.feed(Objects(catalog, workload).measured())
+    return world
 
 
-def world_with(workload: Workload, plugins: Mapping[str, Any]) -> CoreWorld:
+def world_with(workload: Workload, plugins: Mapping[str, Any]) -> World:
     """A scheduler with ``plugins`` and all that they read."""
     registry = Registry()
     profile = {
@@ -106,7 +109,7 @@ def world_with(workload: Workload, plugins: Mapping[str, Any]) -> CoreWorld:
         "profiles": [profile],
     }
     objects = _Furnished(load_catalog(), workload)
-    world = CoreWorld(parse_config(json.dumps(config), registry.known), registry, workload, objects)
+    world = World(parse_config(json.dumps(config), registry.known), registry, workload, objects)
     table = world.core.world.cache.nodes
     names = [name for name in table.names if name]
     for name in names if _NUMA in plugins else ():

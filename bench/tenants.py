@@ -7,10 +7,8 @@ each namespace (FairShare), and with an ElasticQuota for each (CapacitySchedulin
 reached. The three place their Pods in turns, a few at a time, so other programs on the machine are
 in the way of all of them alike. Figures are CPU time; a ratio is the median over the turns.
 
-Beside a high load caches are cold in every turn, and no ratio of times is the same twice. So the
-bytecodes that are executed for a Pod are counted, too, on more Pods; what is done within NumPy is
-not in them. With ``--steps`` the functions are listed that execute more of them than without
-tenants.
+Why bytecodes are counted, too: `bench.turns`. With ``--steps`` the functions are listed that
+execute more of them than without tenants.
 """
 
 from __future__ import annotations
@@ -18,11 +16,7 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import sys
-import time
-from collections import Counter
 from collections.abc import Iterator
-from types import FrameType
 from typing import Annotated, Any
 
 import msgspec
@@ -30,20 +24,15 @@ import typer
 from rich.console import Console
 
 from bayplan.api.kinds import ELASTIC_QUOTA, QUEUE
-from bayplan.config import EffectiveConfig, parse_config
+from bayplan.config import parse_config
 from bayplan.engine.registry import Registry
 from bench.core import WARM_PODS, quiet_collector
 from bench.objects import Item, Objects
-from bench.recording import CoreWorld
+from bench.turns import COUNTED, SECONDS, TURN, World, bytecodes_of, in_turns
 from bench.workloads import Workload, load_catalog
 
-TURN = 25
-"""Pods that one of them places before the next one does."""
-COUNTED = 200
-"""Pods whose bytecodes are counted."""
 FEWEST = 5
 """Bytecodes a Pod, of a function that is listed."""
-SECONDS = 60.0
 
 Json = dict[str, Any]
 console = Console()
@@ -59,13 +48,7 @@ def main(
     """Compare placing Pods without tenants, with Queues and with ElasticQuotas."""
     with quiet_collector():
         worlds = all_worlds(nodes, tenants, pods)
-        costs: dict[str, list[float]] = {name: [] for name in worlds}
-        for turn in range(pods // TURN):
-            order = list(worlds) if turn % 2 == 0 else list(worlds)[::-1]
-            for name in order:
-                placing = worlds[name].place(TURN, SECONDS)
-                assert placing.pods == TURN, f"{name}: only {placing.pods} Pods were placed"
-                costs[name].append(placing.cpu / TURN * 1e6)
+        costs = in_turns(worlds, pods)
     bytecodes = {name: bytecodes_of(world) for name, world in worlds.items()}
     alone, least = costs["without tenants"], bytecodes["without tenants"]
     for name, each in costs.items():
@@ -83,20 +66,6 @@ def main(
                 console.print(f"{executed / COUNTED:7.1f} {function}", highlight=False)
 
 
-class World(CoreWorld):
-    """A core whose time stands while bytecodes are counted: no timer comes up by chance."""
-
-    def __init__(
-        self, config: EffectiveConfig, registry: Registry, workload: Workload, objects: Objects
-    ) -> None:
-        self.stopped: float | None = None
-        super().__init__(config, registry, workload, objects, clock=self.time)
-
-    def time(self) -> float:
-        """Seconds of the core's clock."""
-        return time.monotonic() if self.stopped is None else self.stopped
-
-
 def all_worlds(nodes: int, tenants: int, pods: int) -> dict[str, World]:
     """The three, by name; each has ``pods`` to place besides those whose bytecodes are counted."""
     workload = load_catalog().select("SchedulingBasic")[0].sized(nodes)
@@ -111,27 +80,6 @@ def all_worlds(nodes: int, tenants: int, pods: int) -> dict[str, World]:
         f"{tenants} Queues": _world(workload, _fair_share(), _queues(names, room)),
         f"{tenants} ElasticQuotas": _world(workload, _capacity(), _quotas(names, room)),
     }
-
-
-def bytecodes_of(world: World) -> Counter[str]:
-    """How many bytecodes are executed for `COUNTED` Pods, by function."""
-    counts: Counter[str] = Counter()
-    world.stopped = time.monotonic()
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        frame.f_trace_lines, frame.f_trace_opcodes = False, True
-        if event == "opcode":
-            counts[frame.f_code.co_qualname] += 1
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        placing = world.place(COUNTED, SECONDS)
-    finally:
-        sys.settrace(before)
-    assert placing.pods == COUNTED, f"only {placing.pods} Pods were placed"
-    return counts
 
 
 def _world(workload: Workload, plugins: Json, tenants: Iterator[Item]) -> World:

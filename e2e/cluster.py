@@ -434,6 +434,23 @@ class Cluster:
             raise TimeoutError(f"{error}; it is {self.condition(name)}") from None
         return str(self.condition(name)["message"])
 
+    def wait_refused(self, pod: Json) -> None:
+        """Wait until such a Pod is not placed: objects of a CRD that has just come count then.
+
+        The CRD is looked for again and again; what comes before it is seen is placed.
+        """
+
+        def is_refused() -> bool:
+            name = self.create(pod)[0]
+            try:
+                wait_until(lambda: self.pod(name)["status"].get("conditions"), SOON, "an attempt")
+                return not self.node_of(name)
+            finally:
+                self.delete(name)
+                wait_until(lambda: name not in self.pods(), SOON, "its end")
+
+        wait_until(is_refused, SOON, "the objects to count")
+
     def events(self, name: str) -> list[tuple[str, str]]:
         """(reason, note) of the scheduler's events about the Pod that there is now."""
         uid = self.pod(name)["metadata"]["uid"]

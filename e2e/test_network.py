@@ -158,18 +158,7 @@ def test_pods_are_placed_by_dependencies_once_the_objects_are_there(
     install(cluster)
     cluster.put(shop(20), costs({("b", "a"): 90}))
     cluster.kubectl("cordon", "network-a")
-
-    def counts() -> bool:
-        """The CRDs are looked for again and again; what comes before they are seen is placed."""
-        name = cluster.create(member("probe", "web"))[0]
-        try:
-            wait_until(lambda: cluster.pod(name)["status"].get("conditions"), SOON, "an attempt")
-            return not cluster.node_of(name)
-        finally:
-            cluster.delete(name)
-            wait_until(lambda: name not in cluster.pods(), SOON, "its end")
-
-    wait_until(counts, SOON, "the objects to count")
+    cluster.wait_refused(member("probe", "web"))
     cluster.create(member("web", "web"))
     cluster.wait_condition("web", text="does not meet several network requirements")
     cluster.put(costs({("b", "a"): 15}))

@@ -120,18 +120,7 @@ def test_zones_count_once_there_are_objects_and_wake_those_who_wait(
     cluster.delete("before")
     install(cluster)
     export(cluster, "numa-a", 4, 4)
-
-    def counts() -> bool:
-        """The CRD is looked for again and again; what comes before it is seen is placed."""
-        name = cluster.create(guaranteed("probe", 6))[0]
-        try:
-            wait_until(lambda: cluster.pod(name)["status"].get("conditions"), SOON, "an attempt")
-            return not cluster.node_of(name)
-        finally:
-            cluster.delete(name)
-            wait_until(lambda: name not in cluster.pods(), SOON, "its end")
-
-    wait_until(counts, SOON, "the objects to count")
+    cluster.wait_refused(guaranteed("probe", 6))
     cluster.create(guaranteed("large", 6))
     cluster.wait_condition("large", text="cannot align container")
     export(cluster, "numa-a", 4, 6)

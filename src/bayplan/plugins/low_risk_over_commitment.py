@@ -25,7 +25,7 @@ import numpy as np
 from bayplan.api.pod import Pod, SpecPart
 from bayplan.cache.node_load import RESOURCES, FloatArray, NodeLoad
 from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable, NodeInfo, NodeTable
-from bayplan.cache.node_table.column import NumbersByKey
+from bayplan.cache.node_table.column import Numbers
 from bayplan.config.args import RISK_LIMIT_WEIGHT, LowRiskOverCommitmentArgs
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.in_tree_handle import InTreeHandle
@@ -34,32 +34,21 @@ from bayplan.plugins.shared.beta import incomplete_beta, is_possible, one_incomp
 from bayplan.plugins.shared.effective_resources import effective
 from bayplan.plugins.shared.load_scores import Changes, LoadOfPodsPlugin
 
-_KEYS = {name: (f"{name} request", f"{name} limit") for name in RESOURCES}
 _FEW = 16
 """Up to so many rows are computed one by one, which is faster than as arrays."""
+_REQUEST, _LIMIT = 0, 1
+"""Where they are in the numbers of a resource."""
 
 
-class Promise(NamedTuple):
-    """What a Pod requests and may use of a resource: milli-CPU or bytes."""
+class Promises(Numbers[np.int64]):
+    """``(n, resources, 2)``: of each of `RESOURCES` the requests and the limits, in sum."""
 
-    request: int
-    limit: int
-
-
-class Promises(NumbersByKey):
-    """The requests and the limits of the Pods of each row, in sum: keys like ``cpu limit``."""
+    def __init__(self) -> None:
+        super().__init__(np.int64, len(RESOURCES), 2)
 
     def count(self, row: int, pod: Pod, sign: int) -> None:
         """See `bayplan.cache.node_table.column.PodColumn`."""
-        for name, promise in pod.shape.requests.memo(promises).items():
-            request, limit = _KEYS[name]
-            self[request][row] += sign * promise.request
-            self[limit][row] += sign * promise.limit
-
-    def of(self, name: str, row: int) -> tuple[int, int]:
-        """The requests and the limits of a resource on one row."""
-        request, limit = _KEYS[name]
-        return self[request].item(row), self[limit].item(row)
+        self.values[row] += sign * pod.shape.requests.memo(promises)
 
     def count_all(self, rows: Sequence[int], pods: Sequence[Pod], sign: int) -> None:
         """See `bayplan.cache.node_table.column.PodColumn`."""
@@ -68,26 +57,61 @@ class Promises(NumbersByKey):
 
     def differences(self, other: Self) -> dict[str, int]:
         """See `bayplan.cache.node_table.column.PodColumn`."""
-        return {key: int((self[key] != other[key]).sum()) for key in self.keys()}
+        wrong = (self.values != other.values).sum(axis=0)
+        return {
+            f"{name} {what}": int(wrong[i, k])
+            for i, name in enumerate(RESOURCES)
+            for k, what in enumerate(("request", "limit"))
+        }
 
 
-class _Beta(NamedTuple):
-    """The load of each row: a share with a Beta distribution, or its mean without a spread."""
+def promises(part: SpecPart) -> IntArray:
+    """``(resources, 2)``: request and limit of each, milli-CPU or bytes; for `SpecPart.memo`.
+
+    A limit is never below the request.
+    """
+    requests = effective(part.spec, lambda container: container.resources.requests)
+    limits = effective(part.spec, lambda container: container.resources.limits)
+    asked = [requests.get(name, 0) for name in RESOURCES]
+    may_use = [
+        max(limits.get(name, 0), least) for name, least in zip(RESOURCES, asked, strict=True)
+    ]
+    return np.array([asked, may_use], np.int64).T
+
+
+def _asked(part: SpecPart) -> list[tuple[int, int]]:
+    """`promises` as numbers; empty for a Pod without requests and limits."""
+    each = [(request, limit) for request, limit in part.memo(promises).tolist()]
+    return each if any(limit for _, limit in each) else []
+
+
+class _Load(NamedTuple):
+    """The load of each row: a share with a Beta distribution, or its mean without a spread.
+
+    Attributes:
+        mean: NaN where the load is not known.
+    """
 
     mean: FloatArray
     spread: BoolArray
     a: FloatArray
     b: FloatArray
 
-
-def promises(part: SpecPart) -> dict[str, Promise]:
-    """By resource; for ``requests.memo`` of a shape. A limit is never below the request."""
-    requests = effective(part.spec, lambda container: container.resources.requests)
-    limits = effective(part.spec, lambda container: container.resources.limits)
-    return {
-        name: Promise(requests.get(name, 0), max(limits.get(name, 0), requests.get(name, 0)))
-        for name in RESOURCES
-    }
+    def risk(self, row: int, allocatable: int, request: int, limit: int) -> float:
+        """`LowRiskOverCommitment._risks_in_load` of one row, in plain numbers."""
+        mean = self.mean.item(row)
+        bounded = request <= limit < allocatable
+        if math.isnan(mean) or allocatable == 0 or (bounded and limit == 0):
+            return 0.0
+        below = min(request, allocatable) / allocatable
+        if not self.spread.item(row):
+            return 0.0 if mean == 0 or mean <= below else 1.0
+        a, b = self.a.item(row), self.b.item(row)
+        if bounded and request == limit:  # the two chances below are one
+            return 0.0 if is_possible(below, a, b) else 1.0
+        chance = one_incomplete_beta(below, a, b)
+        under_limit = one_incomplete_beta(limit / allocatable, a, b) if bounded else 0.0
+        return 1 - (min(chance / under_limit, 1) if under_limit > 0 else chance)
 
 
 class LowRiskOverCommitment(LoadOfPodsPlugin):
@@ -97,97 +121,107 @@ class LowRiskOverCommitment(LoadOfPodsPlugin):
 
     def __init__(self, args: LowRiskOverCommitmentArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
-        self._weights = {
-            name: args.risk_limit_weights.get(name, RISK_LIMIT_WEIGHT) for name in RESOURCES
-        }
+        self._weights = [args.risk_limit_weights.get(name, RISK_LIMIT_WEIGHT) for name in RESOURCES]
         self._window = args.smoothing_window_size
         handle.nodes.ensure_column(Promises)
         self._changes = Changes(nodes=True)
-        self._in_load: dict[str, FloatArray] = {}
-        self._betas: dict[str, _Beta] = {}
+        self._in_load: list[FloatArray] = []
+        self._distributions: list[_Load] = []
+        self._distributions_of: tuple[int, int] | None = None
 
     def score_nodes(self, _state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """100 where neither limits nor load are a risk."""
-        asked = pod.shape.requests.memo(promises)
-        if not any(promise.limit for promise in asked.values()):
+        asked = pod.shape.requests.memo(_asked)
+        if not asked:
             return np.zeros(len(nodes), np.int64)
-        column, load = nodes.column(Promises), self._refresh(self.handle.nodes)
+        promised, in_load = nodes.column(Promises).values, self._risks(self.handle.nodes)
         whole, of_limits = np.zeros(len(nodes)), np.zeros(len(nodes))
         known = np.zeros(len(nodes), np.bool_)
-        for name, promise in asked.items():
+        for i, (name, (more, may_use)) in enumerate(zip(RESOURCES, asked, strict=True)):
             allocatable = nodes.allocatable(name)
-            request = np.minimum(column[f"{name} request"] + promise.request, allocatable)
-            limit = column[f"{name} limit"] + promise.limit
-            weight = self._weights[name]
+            request = np.minimum(promised[:, i, _REQUEST] + more, allocatable)
+            limit = promised[:, i, _LIMIT] + may_use
+            weight = self._weights[i]
             excess = np.maximum(limit - allocatable, 0)
             in_limits = weight * (excess / np.maximum(limit - request, 1))
-            in_load = self._in_load[name]
-            in_load = in_load if nodes.origin is None else in_load[nodes.origin]
-            whole = np.maximum(whole, np.clip(in_limits + (1 - weight) * in_load, 0, 1))
+            risk, mean = in_load[i], self._distributions[i].mean
+            if nodes.origin is not None:
+                risk, mean = risk[nodes.origin], mean[nodes.origin]
+            whole = np.maximum(whole, np.clip(in_limits + (1 - weight) * risk, 0, 1))
             of_limits = np.maximum(of_limits, in_limits)
-            mean = load.mean[name]
-            known |= ~np.isnan(mean if nodes.origin is None else mean[nodes.origin])
+            known |= ~np.isnan(mean)
         scores, without = ((1 - risk) * MAX_NODE_SCORE for risk in (whole, of_limits))
         return self.or_unknown(known, scores, without)
 
     def score(self, _state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """Likewise."""
-        asked = pod.shape.requests.memo(promises)
-        if not any(promise.limit for promise in asked.values()):
+        """Likewise; the risk in the load is not kept, but computed for this row alone."""
+        asked = pod.shape.requests.memo(_asked)
+        if not asked:
             return 0
-        load = self._refresh(self.handle.nodes)
-        table, row, origin = node.table, node.row, node.origin
-        promised = table.column(Promises)
+        live, table, row, origin = self.handle.nodes, node.table, node.row, node.origin
+        loads = self._refresh(live)
+        now = promised = live.column(Promises).values[origin].tolist()
+        if table is not live:
+            promised = table.column(Promises).values[row].tolist()
         whole = of_limits = 0.0
         known = False
-        for name, promise in asked.items():
-            allocatable = table.allocatable(name).item(row)
-            request, limit = promised.of(name, row)
-            limit, weight = limit + promise.limit, self._weights[name]
-            risk = (1 - weight) * self._in_load[name].item(origin)
+        for i, (more, may_use) in enumerate(asked):
+            allocatable = table.allocatable(RESOURCES[i]).item(row)
+            request, limit = promised[i]
+            limit, weight = limit + may_use, self._weights[i]
+            risk = (1 - weight) * loads[i].risk(origin, allocatable, *now[i])
             if limit > allocatable:
-                request = min(request + promise.request, allocatable)
+                request = min(request + more, allocatable)
                 in_limits = weight * ((limit - allocatable) / max(limit - request, 1))
                 of_limits = max(of_limits, in_limits)
                 risk = min(max(in_limits + risk, 0.0), 1.0)
             whole = max(whole, risk)
-            known = known or not math.isnan(load.mean[name].item(origin))
+            known = known or not math.isnan(loads[i].mean.item(origin))
         score, without = (1 - whole) * MAX_NODE_SCORE, (1 - of_limits) * MAX_NODE_SCORE
         return self.one_or_unknown(known=known, score=score, without=without)
 
-    def _refresh(self, nodes: LiveNodeTable) -> NodeLoad:
-        """Compute the risk in the load, which does not depend on the Pod; returns the load."""
+    def _refresh(self, nodes: LiveNodeTable) -> list[_Load]:
+        """Bring the distributions up to date with the samples; by resource."""
         load = self.load(nodes)
-        rows = self._changes.rows(nodes, load.version)
+        if self._distributions_of != (load.version, len(nodes)):
+            self._distributions_of = load.version, len(nodes)
+            self._distributions = [self._of(load, name) for name in RESOURCES]
+        return self._distributions
+
+    def _risks(self, nodes: LiveNodeTable) -> list[FloatArray]:
+        """The risk in the load by resource, ``(n,)``, which does not depend on the Pod; kept."""
+        loads = self._refresh(nodes)
+        rows = self._changes.rows(nodes, self.load(nodes).version)
         if rows is None:
-            self._in_load = {name: np.zeros(len(nodes)) for name in RESOURCES}
-            self._betas = {name: self._beta(load, name) for name in RESOURCES}
-        for name, risk in self._in_load.items():
+            self._in_load = [np.zeros(len(nodes)) for _ in RESOURCES]
+        promised = nodes.column(Promises).values
+        for i, (name, risks) in enumerate(zip(RESOURCES, self._in_load, strict=True)):
             if rows is None or len(rows) > _FEW:
                 changed = np.arange(len(nodes)) if rows is None else np.array(rows)
-                risk[changed] = self._risk_in_load(name, nodes, changed)
+                risks[changed] = self._risks_in_load(i, nodes, changed)
                 continue
+            allocatable = nodes.allocatable(name)
             for row in rows:
-                risk[row] = self._risk_of_one(name, nodes, row)
-        return load
+                risks[row] = loads[i].risk(row, allocatable.item(row), *promised[row, i].tolist())
+        return self._in_load
 
-    def _beta(self, load: NodeLoad, name: str) -> _Beta:
+    def _of(self, load: NodeLoad, name: str) -> _Load:
         mean = np.minimum(load.mean[name], 1)
         deviation = np.minimum(load.deviation[name], 1) * math.sqrt(self._window)
         deviation = np.minimum(deviation, np.sqrt(0.99 * mean * (1 - mean)))
         spread = deviation > 0
         k = mean * (1 - mean) / np.where(spread, deviation, 1) ** 2 - 1
         a, b = (np.where(spread, parameter, 1) for parameter in (mean * k, (1 - mean) * k))
-        return _Beta(mean, spread, a, b)
+        return _Load(mean, spread, a, b)
 
-    def _risk_in_load(self, name: str, nodes: NodeTable, asked: IntArray) -> FloatArray:
+    def _risks_in_load(self, resource: int, nodes: NodeTable, asked: IntArray) -> FloatArray:
         """From 0 to 1, for each row: how likely the load exceeds requests; 0 if it is not known."""
-        allocatable = nodes.allocatable(name)[asked]
-        of = self._betas[name]
+        allocatable = nodes.allocatable(RESOURCES[resource])[asked]
+        of = self._distributions[resource]
         mean, spread, a, b = of.mean[asked], of.spread[asked], of.a[asked], of.b[asked]
-        promised = nodes.column(Promises)
+        promised = nodes.column(Promises).values[asked, resource]
         whole = np.maximum(allocatable, 1)
-        request, limit = (promised[f"{name} {what}"][asked] for what in ("request", "limit"))
+        request, limit = promised[:, _REQUEST], promised[:, _LIMIT]
         request = np.minimum(request, allocatable)
         below, bound = request / whole, limit / whole
         # Without a deviation the load is its mean.
@@ -199,22 +233,3 @@ class LowRiskOverCommitment(LoadOfPodsPlugin):
         chance = np.where(given, np.minimum(chance / np.where(given, under_limit, 1), 1), chance)
         is_certain = (bounded & (limit == 0)) | np.isnan(mean) | (allocatable == 0)
         return np.where(is_certain, 0, 1 - chance)
-
-    def _risk_of_one(self, name: str, nodes: NodeTable, row: int) -> float:
-        """`_risk_in_load` of one row, in plain numbers."""
-        allocatable, of = nodes.allocatable(name).item(row), self._betas[name]
-        mean = of.mean.item(row)
-        request, limit = nodes.column(Promises).of(name, row)
-        request = min(request, allocatable)
-        bounded = request <= limit < allocatable
-        if math.isnan(mean) or allocatable == 0 or (bounded and limit == 0):
-            return 0.0
-        below = request / allocatable
-        if not of.spread.item(row):
-            return 0.0 if mean == 0 or mean <= below else 1.0
-        a, b = of.a.item(row), of.b.item(row)
-        if bounded and request == limit and is_possible(below, a, b):
-            return 0.0
-        chance = one_incomplete_beta(below, a, b)
-        under_limit = one_incomplete_beta(limit / allocatable, a, b) if bounded else 0.0
-        return 1 - (min(chance / under_limit, 1) if under_limit > 0 else chance)

@@ -103,4 +103,8 @@ def test_one_row_has_the_score_that_it_has_among_all(cls: type[Score], maximum: 
     kept.write(one, ALL, np.array([0, 4]), 2)
     measures = {one.name: maximum}
     every = np.asarray(kept.total(ALL, measures)).tolist()
-    assert [int(np.asarray(kept.total(row, measures))) for row in (0, 1)] == every
+    for _ in range(2):
+        assert [kept.total_of(row, measures) for row in (0, 1)] == every
+    others = {one.name: 8}
+    every = np.asarray(kept.total(ALL, others)).tolist()
+    assert [kept.total_of(row, others) for row in (0, 1)] == every

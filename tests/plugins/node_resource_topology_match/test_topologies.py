@@ -14,6 +14,7 @@ from tests.properties import length
 
 from bayplan.api.kinds import NODE_RESOURCE_TOPOLOGY
 from bayplan.framework.cluster_events import Action
+from bayplan.framework.interface import Depends
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.testing import PodBuilder, make_node, make_pod
 
@@ -51,6 +52,7 @@ def test_without_the_cache_the_object_is_believed_as_it_is() -> None:
     world.place(pod("a"), "n")
     world.place(foreign("f"), "n")
     assert answer(world, plugin, pod("b")) == FITS
+    assert plugin.filter_depends == plugin.score_depends == Depends.NODE
 
 
 def test_a_pod_is_reserved_for_in_every_zone_until_the_object_shows_it() -> None:

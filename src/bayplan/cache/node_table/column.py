@@ -84,20 +84,20 @@ class Columns(dict[type[Any], Any]):
 
 
 class Numbers(Generic[Number]):
-    """One number a row.
+    """One number a row, or an array of numbers of the shape ``each``.
 
     Attributes:
-        values: ``(n,)``; 0 or False where there is no node.
+        values: ``(n, *each)``; 0 or False where there is no node.
     """
 
     __slots__ = ("values",)
 
-    def __init__(self, dtype: type[Number]) -> None:
-        self.values: npt.NDArray[Number] = np.zeros(0, dtype)
+    def __init__(self, dtype: type[Number], *each: int) -> None:
+        self.values: npt.NDArray[Number] = np.zeros((0, *each), dtype)
 
     def grow(self, n: int) -> None:
         """See `Column.grow`."""
-        more = np.zeros(n - len(self.values), self.values.dtype)
+        more = np.zeros((n - len(self.values), *self.values.shape[1:]), self.values.dtype)
         self.values = np.concatenate([self.values, more])
 
     def clear(self, row: int) -> None:

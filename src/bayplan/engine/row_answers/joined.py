@@ -157,11 +157,11 @@ class RowAnswers:
         self.count += fits - before
         self.fits[row] = fits
         self._renormalize(other_fits=fits != before)
-        total: IntArray | int = 0 if fits else -1
+        total = 0 if fits else -1
         for part in self._parts if fits else ():
             if part.scores is not None:
                 total += part.scores.item(row)
-            total += part.kept.total(row, self._measures)
+            total += part.kept.total_of(row, self._measures)
         self._totals[row] = total
         if self._blocks is not None:
             self._blocks.changed((row,))

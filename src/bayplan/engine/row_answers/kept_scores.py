@@ -12,10 +12,13 @@ from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.engine.stages import ScoreStage
 from bayplan.framework.interface import Integers
 
-Rows = IntArray | slice | int
-"""Some rows, all of them (a slice), or one."""
+Rows = IntArray | slice
+"""Some rows, or all of them (a slice)."""
 Measures = Mapping[str, Any]
 """`Normalizer.measure` of the raw scores where the Pod fits, by name of a stage that has one."""
+
+
+_MOST_NORMALIZED = 1024
 
 
 class KeptScores:
@@ -33,6 +36,9 @@ class KeptScores:
         self._by_name = {stage.name: stage for stage in stages}
         self.constant = self._constant()
         self.version = 0
+        self._normalized: dict[tuple[str, int], int] = {}
+        """By stage and raw score, for `total_of`, by the measures `_seen`."""
+        self._seen: Measures | None = None
 
     def __iter__(self) -> Iterator[ScoreStage]:
         return iter(self.stages)
@@ -93,6 +99,23 @@ class KeptScores:
         for name in self.columns:
             stage = self._by_name[name]
             total = total + stage.weight * self.normalized(stage, rows, measures)
+        return total
+
+    def total_of(self, row: int, measures: Measures) -> int:
+        """`total` for one row, without arrays; ``measures`` are a value, never changed."""
+        if measures is not self._seen or len(self._normalized) > _MOST_NORMALIZED:
+            self._seen = measures
+            self._normalized.clear()
+        total = self.constant
+        for name, column in self.columns.items():
+            stage, raw = self._by_name[name], column.item(row)
+            if stage.normalizer is not None:
+                score = self._normalized.get((name, raw))
+                if score is None:
+                    score = int(stage.normalizer(np.array(raw), measures[name]))
+                    self._normalized[name, raw] = score
+                raw = score
+            total += stage.weight * raw
         return total
 
     def normalized(self, stage: ScoreStage, rows: Rows, measures: Measures) -> IntArray | int:

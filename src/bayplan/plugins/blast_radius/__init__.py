@@ -36,7 +36,6 @@ from bayplan.framework.points import (
     EnqueueExtensions,
     ExplainsFilter,
     FilterNodes,
-    MovesElsewhere,
     PreFilter,
     PreScore,
     ScoreNodes,
@@ -46,6 +45,7 @@ from bayplan.plugins.blast_radius.conditions import Say
 from bayplan.plugins.blast_radius.failover import Failover
 from bayplan.plugins.blast_radius.rules import OWNERS, SURVIVE, Rule, Rules, Workload
 from bayplan.plugins.blast_radius.survivors import Survivors
+from bayplan.plugins.shared.moved_pods import CountsMoves, MovableCounts
 
 _FULL, _NO_LABEL = 1, 2
 _REASONS = {
@@ -88,7 +88,7 @@ class _Counted:
 
 
 @dataclass(frozen=True)
-class _State:
+class _State(MovableCounts):
     """Of one Pod in one cycle; ``delta`` corrects counts by row of a what-if table."""
 
     counted: _Counted
@@ -105,7 +105,7 @@ class _State:
         return replace(self, rows=self.rows[rows], delta=self.delta[rows])
 
     def count(self, other: Pod, row: int, pods: int, elsewhere: int | None = None) -> None:
-        """In the world of ``row``, ``pods`` more Pods like ``other`` are in the row's domain."""
+        """See `MovableCounts`; what changes in another domain than the row's does not count."""
         same = other.namespace == self.shape.namespace
         if not same or other.deleted or self.workload_of(other.shape) != self.workload:
             return
@@ -128,7 +128,7 @@ class BlastRadius(
     FilterNodes,
     PreScore,
     ScoreNodes,
-    MovesElsewhere,
+    CountsMoves,
     ExplainsFilter,
     EnqueueExtensions,
     CarriesOut,
@@ -195,24 +195,6 @@ class BlastRadius(
             return Status.unresolvable(f"BlastRadius: {why}")
         state.write(self.name, made)
         return None
-
-    def add_pod(self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int) -> None:
-        """What if ``other`` were on ``row``?"""
-        state.read(self.name, _State).count(other, row, 1)
-
-    def remove_pod(
-        self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int
-    ) -> None:
-        """What if ``other`` were gone from ``row``?"""
-        state.read(self.name, _State).count(other, row, -1)
-
-    def move_elsewhere(
-        self, pods: int, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int
-    ) -> None:
-        """What if ``pods`` more like ``other`` were on its own node, in the world of ``row``?"""
-        elsewhere = nodes.live.row(other.node_name)
-        if elsewhere is not None:
-            state.read(self.name, _State).count(other, row, pods, elsewhere)
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """0, or why not."""

@@ -48,7 +48,6 @@ from bayplan.framework.points import (
     ExplainsFilter,
     ExplainsScore,
     FilterNodes,
-    MovesElsewhere,
     PreFilter,
     ScoreNodes,
 )
@@ -61,6 +60,7 @@ from bayplan.plugins.domain_cost.budgets import (
     shown,
 )
 from bayplan.plugins.domain_cost.transfer import Transfer
+from bayplan.plugins.shared.moved_pods import CountsMoves
 
 HOURLY_PRICE = "bayplan.dev/hourly-price"
 """Annotation of nodes, where the arguments name no other place."""
@@ -96,7 +96,7 @@ class DomainCost(
     Plugin,
     PreFilter,
     FilterNodes,
-    MovesElsewhere,
+    CountsMoves,
     ScoreNodes,
     ExplainsFilter,
     ExplainsScore,
@@ -216,26 +216,6 @@ class DomainCost(
         costs = in_units(self._price(nodes) * self._share(pod, nodes))
         state.write(self.name, Left(budgets, limits, costs))
         return None
-
-    def add_pod(
-        self, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
-    ) -> None:
-        """What if ``other`` were on ``row``?"""
-        state.read(self.name, Left).count(other, row, 1)
-
-    def remove_pod(
-        self, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
-    ) -> None:
-        """What if ``other`` were gone from ``row``?"""
-        state.read(self.name, Left).count(other, row, -1)
-
-    def move_elsewhere(
-        self, pods: int, state: CycleState, _pod: Pod, other: Pod, nodes: NodeTable, row: int
-    ) -> None:
-        """What if ``pods`` more like ``other`` were on its own node, in the world of ``row``?"""
-        elsewhere = nodes.live.row(other.node_name)
-        if elsewhere is not None:
-            state.read(self.name, Left).count(other, row, pods, elsewhere)
 
     def filter_nodes(self, state: CycleState, _pod: Pod, _nodes: NodeTable) -> IntArray:
         """0, or the number of the budget that would be exceeded."""

@@ -35,6 +35,7 @@ from bayplan.cache.amounts import NO_ROW
 from bayplan.cache.node_price import FloatArray, number
 from bayplan.cache.node_table import IntArray
 from bayplan.framework.in_tree_handle import InTreeHandle
+from bayplan.plugins.shared.moved_pods import MovableCounts
 
 UNIT = 10**9
 """So many units are 1 of the currency."""
@@ -242,7 +243,7 @@ def _units(amount: float) -> int:
 
 
 @dataclass
-class Left:
+class Left(MovableCounts):
     """The budgets of one Pod in one cycle; ``moved`` corrects them by row of a what-if table.
 
     Attributes:
@@ -265,15 +266,15 @@ class Left:
             return replace(self, rows=rows, moved=moved, least={})
         return replace(self, rows=self.rows[rows], moved=self.moved[:, rows], least={})
 
-    def count(self, other: Pod, row: int, pods: int, at: int | None = None) -> None:
-        """In the world of ``row``, ``pods`` more Pods like ``other`` are there, or ``at`` a row."""
+    def count(self, other: Pod, row: int, pods: int, elsewhere: int | None = None) -> None:
+        """See `MovableCounts`."""
         assert self.rows is not None
         assert self.moved is not None
+        at = int(self.rows[row]) if elsewhere is None else elsewhere
         scopes = self.budgets.scopes(other)
         for i, scope in enumerate(self.limits):
             if scope in scopes:
-                amount = self.budgets.amount(other, int(self.rows[row]) if at is None else at)
-                self.moved[i, row] += pods * amount
+                self.moved[i, row] += pods * self.budgets.amount(other, at)
 
     def codes(self) -> IntArray:
         """(n,) 0 where all budgets hold with the Pod, or the number of the first that does not."""

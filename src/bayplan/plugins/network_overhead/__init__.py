@@ -38,7 +38,6 @@ from bayplan.framework.points import (
     ExplainsFilter,
     ExplainsScore,
     FilterNodes,
-    MovesElsewhere,
     PreFilter,
     ScoreNodes,
 )
@@ -53,6 +52,7 @@ from bayplan.plugins.network_overhead.costs import (
     faults_of,
 )
 from bayplan.plugins.shared.app_groups import GROUP, WORKLOAD, first_of
+from bayplan.plugins.shared.moved_pods import CountsMoves, MovableCounts
 from bayplan.plugins.shared.sites import Sites
 
 _VIOLATED = 1
@@ -95,7 +95,7 @@ class _Needs:
 
 
 @dataclass(frozen=True)
-class _State:
+class _State(MovableCounts):
     """Of one Pod in one cycle; ``rows`` are those of a what-if table, None for the live table.
 
     Attributes:
@@ -118,8 +118,8 @@ class _State:
         satisfied, violated = self.satisfied[rows], self.violated[rows]
         return replace(self, satisfied=satisfied, violated=violated, rows=all_rows)
 
-    def count(self, other: Pod, row: int, pods: int, at: int | None = None) -> None:
-        """In the world of ``row``, ``pods`` more Pods like ``other`` are there, or ``at`` a row."""
+    def count(self, other: Pod, row: int, pods: int, elsewhere: int | None = None) -> None:
+        """See `MovableCounts`."""
         if other.shape.labels.get(GROUP) != self.needs.group.name:
             return
         assert self.rows is not None
@@ -127,10 +127,10 @@ class _State:
         for selector, most, _ in self.needs.by_selector:
             if selector != workload:
                 continue
-            if at is None or at == own:
+            if elsewhere is None or elsewhere == own:
                 self.satisfied[row] += pods
                 continue
-            pair = self.codes[own], self.codes[at]
+            pair = self.codes[own], self.codes[elsewhere]
             self.satisfied[row] += pods * self.distances.satisfied(most)[pair]
             self.violated[row] += pods * self.distances.violated(most)[pair]
 
@@ -139,7 +139,7 @@ class NetworkOverhead(
     Plugin,
     PreFilter,
     FilterNodes,
-    MovesElsewhere,
+    CountsMoves,
     ScoreNodes,
     ExplainsFilter,
     ExplainsScore,
@@ -290,26 +290,6 @@ class NetworkOverhead(
             return SKIP
         state.write(self.name, made)
         return None
-
-    def add_pod(
-        self, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
-    ) -> None:
-        """What if ``other`` were on ``row``?"""
-        state.read(self.name, _State).count(other, row, 1)
-
-    def remove_pod(
-        self, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
-    ) -> None:
-        """What if ``other`` were gone from ``row``?"""
-        state.read(self.name, _State).count(other, row, -1)
-
-    def move_elsewhere(
-        self, pods: int, state: CycleState, _pod: Pod, other: Pod, nodes: NodeTable, row: int
-    ) -> None:
-        """What if ``pods`` more like ``other`` were on its own node, in the world of ``row``?"""
-        elsewhere = nodes.live.row(other.node_name)
-        if elsewhere is not None:
-            state.read(self.name, _State).count(other, row, pods, elsewhere)
 
     def filter_nodes(self, state: CycleState, _pod: Pod, _nodes: NodeTable) -> Integers:
         """1 where more dependencies are violated than satisfied."""

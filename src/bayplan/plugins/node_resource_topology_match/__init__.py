@@ -97,7 +97,7 @@ class NodeResourceTopologyMatch(
     kinds = (NODE_RESOURCE_TOPOLOGY,)
     reads = PodPart.REQUESTS
     filter_depends: Depends = Depends.NODE | Depends.PODS
-    score_depends = Depends.NODE | Depends.PODS
+    score_depends: Depends = Depends.NODE | Depends.PODS
 
     def __init__(self, args: NodeResourceTopologyMatchArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
@@ -105,6 +105,8 @@ class NodeResourceTopologyMatch(
         self._profiles = handle.objects.shared(Profiles)
         self._profiles.names[handle.profile] += 1
         settings = Settings.of(args)
+        if not settings.over_reserves:  # so Pods that come and go change nothing
+            self.filter_depends = self.score_depends = Depends.NODE
         self._topologies = self._profiles.topologies(settings, handle.nodes, handle.objects)
         self._topologies.forget_rows()
         self._strategy = args.scoring_strategy
@@ -206,6 +208,8 @@ class NodeResourceTopologyMatch(
 
     def score(self, _state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """Likewise."""
+        if not pod.shape.requests.memo(asking).guaranteed:
+            return MAX_NODE_SCORE
         return self._of_one(self._score, self._scores, pod, node)
 
     def _score(self, asks: Asking, nodes: NodeTable) -> Integers:

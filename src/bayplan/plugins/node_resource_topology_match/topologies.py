@@ -212,7 +212,8 @@ class Topologies:
     def _refresh(self) -> None:
         nodes = self._nodes
         changed = nodes.node_journal.since(self._node_position)
-        moved = nodes.pod_journal.since(self._pod_position)
+        follows = self.settings.over_reserves
+        moved = nodes.pod_journal.since(self._pod_position) if follows else []
         is_known = changed is not None and moved is not None
         rows = {*(changed or ()), *(moved or ())} if is_known else set(range(len(nodes)))
         if not rows:

@@ -28,7 +28,6 @@ from bayplan.framework.interface import BoolArray, CycleState, NodeTable, Plugin
 from bayplan.framework.points import (
     EnqueueExtensions,
     FilterNodes,
-    MovesElsewhere,
     PreFilter,
     PreScore,
     ScoreNodes,
@@ -51,6 +50,7 @@ from bayplan.plugins.pod_topology_spread.state import (
     ScoreState,
     SpreadView,
 )
+from bayplan.plugins.shared.moved_pods import CountsMoves
 
 SHAPES_KEPT = 2048
 _SCORE_KEY = "PreScorePodTopologySpread"
@@ -62,7 +62,7 @@ _REASONS = {
 
 
 class PodTopologySpread(
-    Plugin, PreFilter, FilterNodes, PreScore, ScoreNodes, MovesElsewhere, EnqueueExtensions
+    Plugin, PreFilter, FilterNodes, PreScore, ScoreNodes, CountsMoves, EnqueueExtensions
 ):
     """See the module's docstring."""
 
@@ -126,24 +126,6 @@ class PodTopologySpread(
             return SKIP
         state.write(self.name, FilterState.of(pod.shape, view))
         return None
-
-    def add_pod(self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int) -> None:
-        """What if ``other`` were on ``row``."""
-        self._filter_state(state).count(other, row, 1)
-
-    def remove_pod(
-        self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int
-    ) -> None:
-        """What if ``other`` were not on ``row``."""
-        self._filter_state(state).count(other, row, -1)
-
-    def move_elsewhere(
-        self, pods: int, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int
-    ) -> None:
-        """What if ``pods`` more like ``other`` were on its own node, in the world of ``row``?"""
-        elsewhere = nodes.live.row(other.node_name)
-        if elsewhere is not None:
-            self._filter_state(state).count(other, row, pods, elsewhere)
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """Reason codes, from the first constraint that a node does not meet."""

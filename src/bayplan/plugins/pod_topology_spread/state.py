@@ -38,6 +38,7 @@ from bayplan.cache.counters import (
 from bayplan.cache.node_table import ABSENT, BoolArray, CodedColumn, IntArray, NodeTable
 from bayplan.framework.interface import MAX_NODE_SCORE
 from bayplan.plugins.pod_topology_spread.constraints import HOSTNAME, SpreadConstraint
+from bayplan.plugins.shared.moved_pods import MovableCounts
 
 UNEVEN, NO_LABEL = 1, 2
 FloatArray = npt.NDArray[np.float64]
@@ -228,7 +229,7 @@ class FilterSpread:
         return self.spread.constraint.selector.matches(other.labels)
 
 
-class FilterState:
+class FilterState(MovableCounts):
     """The Filter state of one Pod; `what_if` gives the copy for a what-if table."""
 
     def __init__(self, shape: PodShape, spreads: list[FilterSpread]) -> None:
@@ -253,7 +254,7 @@ class FilterState:
         return verdict
 
     def count(self, other: Pod, row: int, pods: int, elsewhere: int | None = None) -> None:
-        """In the world of ``row``, ``pods`` more Pods like ``other`` are there, or ``elsewhere``.
+        """See `MovableCounts`.
 
         Like kube-scheduler, this does not ask whether ``other`` is terminating.
         """

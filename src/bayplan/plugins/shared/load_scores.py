@@ -61,7 +61,7 @@ class LoadScores(Normalizer):
 
     def measure(self, scores: Integers, feasible: BoolArray) -> int | None:
         """The median of the known scores; None if all are known, -1 if none is."""
-        if int((scores * feasible).max(initial=0)) < _NOT_KNOWN:
+        if int(scores.max(initial=0)) < _NOT_KNOWN or not (scores[feasible] >= _NOT_KNOWN).any():
             return None
         known = scores[feasible & (scores < _NOT_KNOWN)]
         return median(known.astype(np.int64)) if len(known) else -1
