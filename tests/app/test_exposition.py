@@ -20,6 +20,7 @@ from bayplan.app.exposition import (
     expose_features,
     expose_load,
     expose_reloads,
+    expose_survivors,
     expose_world,
 )
 from bayplan.app.load import LoadFeeds
@@ -70,6 +71,7 @@ def test_every_polled_family_is_exposed_by_a_process_that_elects(server: FaultSe
     expose_features(metrics, FeatureGates())
     expose_world(metrics, cluster.core.world, Pulse())
     expose_blind_pods(metrics, cluster.core)
+    expose_survivors(metrics, cluster.core)
     expose_client(metrics, dispatcher, events, informers)
     expose_election(metrics, elector)
     expose_reloads(metrics, cast("Reloader", SimpleNamespace(counts={"success": 2}, failing=True)))

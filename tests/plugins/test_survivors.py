@@ -21,7 +21,8 @@ from bayplan.api.workloads import DESIRED_REPLICAS
 from bayplan.framework.effects import Effect
 from bayplan.plugins.blast_radius import BlastRadius
 from bayplan.plugins.blast_radius.conditions import SURVIVES, Say
-from bayplan.plugins.blast_radius.rules import SURVIVE
+from bayplan.plugins.blast_radius.rules import SURVIVE, Rule
+from bayplan.plugins.blast_radius.survivors import Outlook
 from bayplan.testing import Json, NodeBuilder, PodBuilder, make_node, make_object, make_pod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -226,6 +227,28 @@ def test_a_workload_at_risk_is_told_when_that_lasts() -> None:
     cluster.add(*(web(f"q{i}", size=3, keep=2).spec(nodeName="n-b") for i in range(2)))
     survivors.look()
     assert not survivors.faults
+
+
+def test_what_the_loss_of_each_domain_leaves_is_a_metric() -> None:
+    cluster = cluster_with()
+    nodes = ["n-a", "n-a", "n-b"]
+    cluster.add(*(web(f"p{i}", size=3, keep=2).spec(nodeName=n) for i, n in enumerate(nodes)))
+    [ask] = cluster.framework.services.survivors
+    plugin_of(cluster).survivors.look()
+    workload = ("default", "app=web")
+    assert ask() == [(*workload, f"{ZONE}=a", 1, 2), (*workload, f"{ZONE}=b", 2, 2)]
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=5), st.integers(1, 3))
+def test_what_is_left_without_a_domain_is_without_the_fullest_others(
+    sizes: list[int], lose: int
+) -> None:
+    counts = sorted(((f"d{i}", count) for i, count in enumerate(sizes)), key=lambda c: -c[1])
+    outlook = Outlook(Rule("d", sum(sizes), 0, lose, hard=True), counts)
+    for name, left in outlook.left.items():
+        lost = [set(some) for some in combinations(dict(counts), min(lose, len(counts)))]
+        worst = min(sum(c for d, c in counts if d not in some) for some in lost if name in some)
+        assert left == worst
 
 
 def test_a_pod_that_gets_or_loses_a_rule_counts_from_then_on() -> None:

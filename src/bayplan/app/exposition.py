@@ -26,6 +26,7 @@ from bayplan.client.event_recorder import EventRecorder
 from bayplan.client.leader import LeaderElector
 from bayplan.client.request import Lane
 from bayplan.config.feature_gates import FeatureGates
+from bayplan.framework.services import Survival
 from bayplan.informers.factory import Informers
 from bayplan.telemetry import polled
 from bayplan.telemetry.metrics import Metrics
@@ -51,6 +52,7 @@ def expose(
     expose_features(feed.metrics, gates)
     expose_world(feed.metrics, core.world, core.scheduler.pulse)
     expose_blind_pods(feed.metrics, core)
+    expose_survivors(feed.metrics, core)
     expose_client(feed.metrics, api.dispatcher, api.events, feed.informers)
     expose_reloads(feed.metrics, reloader)
     if leadership.elector is not None:
@@ -107,6 +109,21 @@ def expose_blind_pods(metrics: Metrics, core: Core) -> None:
         return {plugin: counts[plugin] for plugin in sorted(unknown & counts.keys())}
 
     metrics.poll_by(polled.BLIND_PODS, values)
+
+
+def expose_survivors(metrics: Metrics, core: Core) -> None:
+    """What survives of workloads, as plugins have seen of late."""
+
+    def by(value: Callable[[Survival], int]) -> Callable[[], Values]:
+        def values() -> Values:
+            services = (framework.services for framework in core.profiles.values())
+            every = (each for s in services for ask in s.survivors for each in ask())
+            return {(each.namespace, each.workload, each.domain): value(each) for each in every}
+
+        return values
+
+    metrics.poll(polled.SURVIVORS, by(lambda survival: survival.pods))
+    metrics.poll(polled.SURVIVORS_NEEDED, by(lambda survival: survival.needed))
 
 
 def expose_world(metrics: Metrics, world: World, pulse: Pulse) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from bayplan.api.meta import ObjectFault
 from bayplan.api.pod import Pod
@@ -56,6 +56,23 @@ class GroupObjective(Protocol):
         """
 
 
+class Survival(NamedTuple):
+    """What of a workload survives the loss of one failure domain.
+
+    Attributes:
+        workload: the key of its group, or the labels of its Pods.
+        domain: label and value, as in ``topology.kubernetes.io/zone=eu-1a``.
+        pods: how many Pods are left on nodes.
+        needed: how many are to be left.
+    """
+
+    namespace: str
+    workload: str
+    domain: str
+    pods: int
+    needed: int
+
+
 class Services:
     """The services of one profile's plugins, complete once the plugins are made.
 
@@ -76,6 +93,7 @@ class Services:
         price_sources: where the prices of nodes are to be read.
         node_shares: by what people call it, a share of 0 to 1 for each row of the node table,
             ``(n,)``, NaN for none; a lens of the page. Scheduling thread only.
+        survivors: what survives the loss of domains, by workload, as of late. Any thread.
         objective: what plans of groups are to make less; None for nothing.
     """
 
@@ -91,6 +109,7 @@ class Services:
         self.load_sources: list[LoadSource] = []
         self.price_sources: list[PriceSource] = []
         self.node_shares: dict[str, Callable[[], FloatArray]] = {}
+        self.survivors: list[Callable[[], Sequence[Survival]]] = []
         self.objective: GroupObjective | None = None
 
     def add_group_source(self, source: GroupSource) -> None:

@@ -79,6 +79,14 @@ BLIND_PODS = Polled(
 GATED_PODS = Polled(
     "bayplan_gated_pods", "Pods that a PreEnqueue plugin holds, by plugin.", ("plugin",)
 )
+SURVIVORS = Polled(
+    "bayplan_survivors",
+    "Pods of a workload with a rule of BlastRadius that are left on nodes if a domain is lost.",
+    ("namespace", "workload", "domain"),
+)
+SURVIVORS_NEEDED = Polled(
+    "bayplan_survivors_needed", "How many of these Pods are to be left.", SURVIVORS.labels
+)
 QUEUE_USED = Polled("bayplan_queue_used", "What the Pods of a Queue use.", ("queue", "resource"))
 QUEUE_DEMAND = Polled(
     "bayplan_queue_demand", "What the Pods of a Queue use and wait for.", ("queue", "resource")

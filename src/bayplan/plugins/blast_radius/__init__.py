@@ -148,6 +148,7 @@ class BlastRadius(
         handle.services.never_evicted.append(self.survivors)
         handle.services.chores.append(self.survivors.look)
         handle.services.node_shares["missing survivors"] = self.survivors.shares
+        handle.services.survivors.append(lambda: self.survivors.survivals)
         handle.services.object_faults.append(lambda: self.survivors.faults)
         handle.services.recounts[self.name] = self._recount
 

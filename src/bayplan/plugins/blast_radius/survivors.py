@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from itertools import islice
 
 import numpy as np
@@ -25,12 +26,15 @@ from bayplan.cache.node_table.pod_table import start
 from bayplan.framework.effects import Effect
 from bayplan.framework.handle import PluginMetrics
 from bayplan.framework.in_tree_handle import InTreeHandle
+from bayplan.framework.services import Survival
 from bayplan.plugins.blast_radius.conditions import Say, says_too_few, survives
 from bayplan.plugins.blast_radius.rules import OWNERS, SURVIVE, Rule, Rules, Workload
 
 _SAY_SO = (*OWNERS, POD_GROUP, KUBERNETES_POD_GROUP, JOB, JOB_SET, LEADER_WORKER_SET)
 _MOST_SAID = 100
 """Conditions that are written at one look."""
+_MOST_SHOWN = 1000
+"""Workloads and domains with a metric."""
 Key = tuple[str, Workload]
 """A namespace, and a workload in it."""
 
@@ -69,21 +73,33 @@ class Outlook:
         return sum(count for _, count in self.counts[self.rule.lose :])
 
     @property
+    def left(self) -> Mapping[str, int]:
+        """By domain, how many survive if the domain is lost, with the fullest others."""
+        counts, others = self.counts, self.rule.lose - 1
+        left = {}
+        for name, count in counts:
+            fullest = [other for domain, other in counts[: others + 1] if domain != name]
+            left[name] = self.total - count - sum(fullest[:others])
+        return left
+
+    @property
     def missing(self) -> Mapping[str, float]:
         """By domain, the share of missing survivors if the domain is lost."""
-        rule, counts = self.rule, self.counts
-        shares = {}
-        for name, count in counts:
-            others = [other for domain, other in counts if domain != name]
-            left = self.total - count - sum(others[: rule.lose - 1])
-            shares[name] = max(0, rule.need - left) / max(rule.need, 1)
-        return shares
+        need = self.rule.need
+        return {name: max(0, need - left) / max(need, 1) for name, left in self.left.items()}
 
     def __str__(self) -> str:
         rule = self.rule
         lost = " and ".join(f"{rule.domain}={name}" for name, _ in self.counts[: rule.lose])
         left = f"would leave {self.survivors} of {self.total} Pods"
         return f"the loss of {lost or 'a domain'} {left}, {rule.need} of {rule.size} must survive"
+
+
+def _shown(workload: Workload) -> str:
+    """A workload as the value of a label."""
+    if isinstance(workload, str):
+        return workload
+    return ",".join(f"{label}={value}" for label, value in sorted(workload))
 
 
 class Survivors:
@@ -105,6 +121,7 @@ class Survivors:
         self._dirty = True
         self._at_risk: frozenset[ObjectFault] = frozenset()
         self.faults: Sequence[ObjectFault] = ()
+        self.survivals: Sequence[Survival] = ()
         handle.pods.listen(self)
         for kind in _SAY_SO:
             handle.objects.on_change(kind, self._changed)
@@ -234,10 +251,21 @@ class Survivors:
         self._at_risk = faults
         if lasting != frozenset(self.faults):
             self.faults = sorted(lasting, key=lambda fault: fault.message)
+        self.survivals = self._survivals(looked)
         self._metrics.set("workloads", len(looked))
         self._metrics.set("workloads_at_risk", len(risky))
         self._metrics.set("survivors_missing", sum(o.rule.need - o.survivors for _, o in risky))
         return list(islice(self._said(looked, lasting), _MOST_SAID))
+
+    def _survivals(self, looked: Sequence[tuple[Placed, Outlook]]) -> Sequence[Survival]:
+        """By workload and domain; where there are very many, those with the fewest to spare."""
+        survivals = [
+            Survival(key[0], _shown(key[1]), f"{o.rule.domain}={name}", left, o.rule.need)
+            for placed, o in looked
+            for key in (self._keys[next(iter(placed.pods))],)
+            for name, left in o.left.items()
+        ]
+        return nsmallest(_MOST_SHOWN, survivals, key=lambda each: (each.pods - each.needed, each))
 
     def _fault(self, placed: Placed, outlook: Outlook) -> ObjectFault:
         subject = self._rules.subject(next(iter(placed.pods.values())))
