@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.core_harness import Cluster, profile
 from tests.groups import (
     GATES,
+    Inferred,
     Kubernetes,
     Label,
     Source,
@@ -42,6 +43,7 @@ def cluster_with(*names: str, gates: str = "", **args: Any) -> Cluster:
     made = profile("DomainCost", *names, args={"DomainCost": {"budget": {}, **args}})
     if "Coscheduling" in names:
         made["plugins"]["multiPoint"]["disabled"] = [{"name": "PrioritySort"}]
+        made["pluginConfig"].append({"name": "Coscheduling", "args": {"inferGroups": ["Job"]}})
     cluster = Cluster(profiles=[made], feature_gates=gates)
     cluster.writer.on_bound = cluster._show_bound
     return cluster
@@ -219,17 +221,18 @@ def test_a_cheaper_node_is_taken_where_the_dear_one_is_too_much() -> None:
     assert cluster.node_of(one) == "cheap"
 
 
-@pytest.mark.parametrize("source", [Label(), Kubernetes()], ids=str)
+@pytest.mark.parametrize("source", [Label(), Kubernetes(), Inferred()], ids=str)
 def test_a_group_fits_in_the_budget_as_a_whole_or_not_at_all(source: Source) -> None:
-    kubernetes = isinstance(source, Kubernetes)
-    plugin = "GangScheduling" if kubernetes else "Coscheduling"
-    cluster = cluster_with(plugin, gates=GATES if kubernetes else "")
+    plugin = "GangScheduling" if isinstance(source, Kubernetes) else "Coscheduling"
+    cluster = cluster_with(plugin, gates=GATES)
     cluster.add(node("a", "8"), source.group(4).meta(annotations=said("3")))
     pods = source.members(4)
     cluster.add(*pods)
     cluster.run()
     assert [cluster.node_of(one) for one in pods] == [""] * 4
     cluster.add(source.group(4).meta(annotations=said("4")))
+    [chore] = cluster.framework.services.chores
+    chore()
     cluster.wait(60)
     cluster.run()
     assert [cluster.node_of(one) for one in pods] == ["a"] * 4

@@ -168,6 +168,8 @@ class DomainCost(
             self._metrics.set(name, value)
         if self._rule.source is not None:
             self._wake(self.budgets)
+        if woken := self.budgets.woken(self._handle.queued.waiting_pods):
+            self._handle.activate(woken)
         return ()
 
     def _wake(self, budgets: Budgets) -> None:

@@ -1,9 +1,9 @@
 """Budgets: what the Pods of a namespace, a Queue or a PodGroup may cost an hour together.
 
 An annotation of the object says the budget. A Pod counts for its namespace, for its queue and all
-queues above, and for its group (a PodGroup by label, or one of Kubernetes and all groups above),
-each with its share of the price of its node, from the moment when the node is chosen. Traffic does
-not count: it changes with the Pods that come.
+queues above, and for its group (a PodGroup by label, what the group is inferred from, or one of
+Kubernetes and all groups above), each with its share of the price of its node, from the moment when
+the node is chosen. Traffic does not count: it changes with the Pods that come.
 
 What is spent is kept, in units of 1e-9, from the Pods that count on nodes (`bayplan.cache`). A node
 that changes has its Pods counted again; with other prices, budgets or queues all are, at the next
@@ -14,16 +14,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayplan.api import queues, scheduling, workloads
+from bayplan.api import batch, queues, scheduling, workloads
 from bayplan.api.kinds import (
     COMPOSITE_POD_GROUP,
+    JOB,
+    JOB_SET,
     KUBERNETES_POD_GROUP,
+    LEADER_WORKER_SET,
     NAMESPACE,
     POD_GROUP,
     QUEUE,
@@ -32,6 +35,7 @@ from bayplan.api.kinds import (
 from bayplan.api.meta import Object, ObjectFault
 from bayplan.api.pod import Pod
 from bayplan.cache.amounts import NO_ROW
+from bayplan.cache.inferred_groups import owner_of
 from bayplan.cache.node_price import FloatArray, number
 from bayplan.cache.node_table import IntArray
 from bayplan.framework.in_tree_handle import InTreeHandle
@@ -45,9 +49,14 @@ _OF_TYPE: Mapping[type[Object], tuple[Kind[Any], str]] = {
     scheduling.PodGroup: (POD_GROUP, POD_GROUP.name),
     scheduling.KubernetesPodGroup: (KUBERNETES_POD_GROUP, "PodGroup.scheduling.k8s.io"),
     scheduling.CompositePodGroup: (COMPOSITE_POD_GROUP, COMPOSITE_POD_GROUP.name),
+    batch.Job: (JOB, JOB.name),
+    batch.JobSet: (JOB_SET, JOB_SET.name),
+    batch.LeaderWorkerSet: (LEADER_WORKER_SET, LEADER_WORKER_SET.name),
 }
 """Of the objects that may have a budget the kind, and what a scope calls it."""
-KINDS = tuple(kind for kind, _ in _OF_TYPE.values())
+_INFERRED = (JOB, JOB_SET, LEADER_WORKER_SET)
+"""These are watched where groups are inferred from them, and have budgets there."""
+KINDS = tuple(kind for kind, _ in _OF_TYPE.values() if kind not in _INFERRED)
 _MOST = 10**15
 """A greater amount counts as this one, which leaves sums within 64 bits."""
 
@@ -113,7 +122,8 @@ class Budgets:
         self._spent: Counter[Scope] = Counter()
         self._seen: object = None
         self._node_position = 0
-        for kind in KINDS:
+        self._owners_changed: set[Scope] = set()
+        for kind in (*KINDS, *_INFERRED):
             handle.objects.on_change(kind, self._changed)
         handle.pods.listen(self)
 
@@ -140,6 +150,8 @@ class Budgets:
             if math.isnan(amount):
                 text = f'annotation {self._annotation}: "{after}" is not a number of at least 0'
                 self._wrong[scope] = ObjectFault(kind.reference(obj), "InvalidBudget", text)
+        if kind in _INFERRED:
+            self._owners_changed.add(scope)
         if known != self._wrong.get(scope):
             self.faults = [fault for _, fault in sorted(self._wrong.items())]
 
@@ -147,14 +159,27 @@ class Budgets:
         """The scopes of ``pod`` with a budget."""
         if not self._said:
             return ()
-        group = self._groups.key_of(pod)
-        found = [Scope(NAMESPACE.name, pod.namespace), Scope(POD_GROUP.name, group)]
+        found = [Scope(NAMESPACE.name, pod.namespace), self._of_group(pod)]
         above = self._kubernetes_groups.above(pod)
         found += [Scope(_OF_TYPE[type(each)][1], each.key) for each in above]
         if self._queues.active and (row := self._queues.leaf(pod)) != NO_ROW:
             structure = self._queues.structure
             found += [Scope(QUEUE.name, structure.name(link)) for link in structure.links[row]]
         return tuple(scope for scope in dict.fromkeys(found) if scope in self._said)
+
+    def _of_group(self, pod: Pod) -> Scope:
+        """The PodGroup by label, or what the group is inferred from."""
+        key = self._groups.key_of(pod)
+        inferred = owner_of(key) if key else None
+        return Scope(*(inferred or (POD_GROUP.name, key)))
+
+    def woken(self, waiting: Callable[[], Iterable[Pod]]) -> list[Pod]:
+        """Those of the Pods that wait whose owner says another budget since the last call.
+
+        Plugins register no events of kinds that they do not have watched.
+        """
+        changed, self._owners_changed = self._owners_changed, set()
+        return [pod for pod in waiting() if self._of_group(pod) in changed] if changed else []
 
     def limit(self, scope: Scope) -> int | None:
         """The budget; None where what is said is no number."""
