@@ -174,7 +174,7 @@ class Budgets:
         return Scope(*(inferred or (POD_GROUP.name, key)))
 
     def woken(self, waiting: Callable[[], Iterable[Pod]]) -> list[Pod]:
-        """Those of the Pods that wait whose owner says another budget since the last call.
+        """Waiting Pods whose owner says another budget since the last call.
 
         Plugins register no events of kinds that they do not have watched.
         """
