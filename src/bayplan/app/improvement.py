@@ -47,7 +47,6 @@ class Improvement:
         core: the scheduler.
         ports: of the same.
         lease: ``(namespace, name)`` of the scheduler's own Lease.
-        identity: what this process is called.
 
     Attributes:
         kind: the one Lease, to be watched.

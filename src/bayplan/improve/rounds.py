@@ -94,7 +94,8 @@ class Rounds:
             spec = structure.queues[row].spec.improve
             assert spec is not None
             most = self._allowed(structure.name(row), spec, moved)
-            if most > 0 and (planned := self._look(row, spec, most)) is not None:
+            planned = self._look(row, spec, most) if most > 0 else None
+            if self._next > now:
                 return planned
         return None
 
@@ -127,11 +128,13 @@ class Rounds:
                 continue
             self._next = self._at + PAUSE
             plan = self._plan(row, spec, goal, most)
-            if plan is None:
-                self._tries[key], self._left[name] = _Try(self._at, state), left
-            elif not plan.moves:
-                continue
-            return Planned(name, key, plan)
+            if plan is not None and plan.moves:
+                return Planned(name, key, plan)
+            self._left[name] = left
+            if plan is not None:  # it fits by now
+                return None
+            self._tries[key] = _Try(self._at, state)
+            return Planned(name, key, None)
         return None
 
     def _waiting(self, row: int) -> list[QueuedPod]:
