@@ -49,7 +49,7 @@ a group that needs just these gets none by this. kube-scheduler does likewise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import numpy as np
@@ -118,14 +118,17 @@ class ShortestPrefix:
             # 8. One in place of several
             one = SingleVictim(request, losses).find(room, yielding.instead.single(room.victims))
             room = one or room
-        if 0 < len(room.victims) <= VICTIMS:
+        if len(room.victims) <= VICTIMS and (room.violations or self._is_of_group(room.victims)):
             # 9. Others of the same givers
-            loss = losses.of(room.victims)
-            if loss.violations or loss.groups:
-                others = yielding.instead.of_the_same(room.victims)
-                look = partial(self._find_among, request, running=running, fit=fit)
-                return LesserLoss(losses, others, look).find(room)
+            others = yielding.instead.of_the_same(room.victims)
+            look = partial(self._find_among, request, running=running, fit=fit)
+            return LesserLoss(losses, others, look).find(room)
         return room
+
+    def _is_of_group(self, pods: Iterable[Pod]) -> bool:
+        """Whether any of these is in a group."""
+        gangs = self._gangs
+        return gangs.any and any(gangs.group_of(pod) is not None for pod in pods)
 
     def _find_among(
         self, request: RoomRequest, yielding: Yielding, running: RunningPods, fit: MemberFit
