@@ -15,6 +15,7 @@ from tests.properties import length
 from tests.queues import name_space, pod, pods, queue, queue_cluster, share, used
 
 from bayplan.cache.queue_tree import QueueTree
+from bayplan.plugins.fair_share.turns import LOOK_SECONDS
 from bayplan.testing import PodBuilder, make_node
 
 
@@ -222,6 +223,18 @@ def test_a_queue_is_late_as_time_goes_by_and_no_more_when_its_pods_are_placed() 
     assert by_prefix(tried(cluster, 20)) == {"a": 10, "b": 10}
     cluster.clock.time += 60
     assert by_prefix(tried(cluster, 60))["b"] > 40
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_who_asks_about_rivals_does_not_put_off_the_look_at_who_is_late(asks: bool) -> None:
+    cluster = crowded(*(at(p, 2) for p in pods("b", 200, "y")))
+    turns = cluster.core.profiles.policy.turns
+    assert turns is not None
+    cluster.clock.time += 0.9 * LOOK_SECONDS
+    if asks:
+        turns.rivalry(pod("asked", "x").obj())
+    cluster.clock.time += 0.5 * LOOK_SECONDS
+    assert by_prefix(tried(cluster, 50)) == {"b": 50}
 
 
 def test_a_target_raises_a_queue_among_its_siblings_alone() -> None:

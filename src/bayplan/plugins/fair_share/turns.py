@@ -37,10 +37,10 @@ import numpy as np
 from bayplan.api.pod import Pod
 from bayplan.api.queues import Order
 from bayplan.cache.amounts import Amounts
-from bayplan.cache.node_table import BoolArray
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
-from bayplan.cache.queue_tree.shares import FloatArray, Shares
+from bayplan.cache.queue_tree.shares import Shares
 from bayplan.framework.turns import Place, Ranking, Waiting
+from bayplan.plugins.fair_share.known_shares import KnownShares
 from bayplan.plugins.fair_share.precedence import Precedence
 
 LEAST_REFRESH = 32
@@ -96,6 +96,8 @@ class QueueTurns:
         self._attempt_share = attempt_share
         self.ageing = ageing
         self.now = now
+        self._nothing = self._latest = KnownShares(queues, Shares.none(0, 0))
+        """What was looked at last, by a turn or by somebody who asked about rivals."""
         self.restart(lambda _: None)
 
     @property
@@ -152,19 +154,15 @@ class QueueTurns:
         self.compares = False
         self._unranked = False
         """Whether ranks are to be made anew, from what was learnt."""
-        self._learnt_from: Shares | None = None
+        self._known = self._nothing
         self._learnt = -1
-        """The shares that were learnt last, and the version of the tree then."""
+        """What turns have learnt last, and the version of the tree then."""
         self._started = self._queues.version
         """The version of the tree whose rows these are."""
         self._rated = [False] * (n + 1)
         """By row, whether its rank may be another number than its attempts."""
         self._tried = -1
         """The tenant that was tried last."""
-        self._shares: list[list[tuple[int, float]]] = [[] for _ in range(n + 1)]
-        """By row, the contended columns and the share of each."""
-        self._guaranteed: list[list[list[tuple[int, int]]]] = [[] for _ in range(n + 1)]
-        """By row and line, the columns in which something is guaranteed, and how much."""
 
     def tenant(self, pod: Pod) -> int:
         """The leaf that the Pod belongs to."""
@@ -176,27 +174,27 @@ class QueueTurns:
 
         A Pod without a queue is nobody's rival.
         """
-        self._keep_up()
+        known = self._known_by_rivals()
         row, its = self._queues.leaf(one), self._queues.leaf(other)
         if NO_QUEUE in (row, its) or row != its:
             return NO_QUEUE not in (row, its)
         requests = self._queues.requests(one), self._queues.requests(other)
         links = self._queues.structure.links[row]
-        first, second = (any(self._covers(link, r) for link in links) for r in requests)
+        first, second = (any(known.covers(link, r) for link in links) for r in requests)
         return first and not second
 
     def rivalry(self, other: Pod) -> Hashable:
         """The queue; where no guarantee covers the Pod, also what guarantees and their use are."""
-        self._keep_up()
+        known = self._known_by_rivals()
         row = self._queues.leaf(other)
         links = () if row == NO_QUEUE else self._queues.structure.links[row]
-        guarantees = [link for link in links if self._guaranteed[link]]
+        guarantees = [link for link in links if known.guaranteed[link]]
         requests = self._queues.requests(other) if guarantees else None
-        if requests is None or any(self._covers(link, requests) for link in guarantees):
+        if requests is None or any(known.covers(link, requests) for link in guarantees):
             return self.version, row
         used = self._queues.sums.used_rows
         amounts = [
-            (tuple(used[link]), tuple(map(tuple, self._guaranteed[link]))) for link in guarantees
+            (tuple(used[link]), tuple(map(tuple, known.guaranteed[link]))) for link in guarantees
         ]
         return self.version, row, tuple(amounts)
 
@@ -240,10 +238,10 @@ class QueueTurns:
         if self._questions * SOON > self._without_queue or self._learnt != self._queues.version:
             self._questions = 0
             self._learn()
-        precedence, shares = self._precedence, self._learnt_from
-        if precedence is None or shares is None or self._learnt != self._started:
+        precedence, known = self._precedence, self._known
+        if precedence is None or self._learnt != self._started:
             return False
-        precedence.look(shares, self._shares, self._is_ahead)
+        precedence.look(known.shares, known.contended, self._is_ahead)
         return bool(precedence.exposed(first))
 
     def takers(self, first: Pod, waiting: Waiting) -> Iterator[tuple[int, Pod]]:
@@ -285,66 +283,49 @@ class QueueTurns:
             return self._attempts[row]
         first = charge.requests
         rank = self._attempts[row]
-        if self._shares[row]:
+        known = self._known
+        if known.contended[row]:
             rank += self._saturation(row, first)
         for link in self._links[leaf]:
-            if self._guaranteed[link] and self._covers(link, first):
+            if known.covers(link, first):
                 rank -= 1
                 break
             if link == row:
                 break
-        return rank - LATE if row in self._late and self._is_within_share(row, first) else rank
+        return rank - LATE if row in self._late and known.is_within_share(row, first) else rank
 
     def _saturation(self, row: int, first: Amounts) -> float:
         sums = self._queues.sums
         used, compared = sums.used_rows[row], sums.structure.compared_for(first)
         ratios = [
             min(used[column] / share, WITHOUT_SHARE) if share else WITHOUT_SHARE
-            for column, share in self._shares[row]
+            for column, share in self._known.contended[row]
             if first[column] and column in compared
         ]
         return max(ratios, default=0.0)
 
-    def _is_within_share(self, row: int, requests: Amounts) -> bool:
-        sums = self._queues.sums
-        used, compared = sums.used_rows[row], sums.structure.compared_for(requests)
-        return all(
-            used[column] + requests[column] <= share
-            for column, share in self._shares[row]
-            if requests[column] and column in compared
-        )
+    def _known_by_rivals(self) -> KnownShares:
+        """What turns know; where these are due to learn, how things are now. Turns learn nothing.
 
-    def _covers(self, row: int, requests: Amounts) -> bool:
-        guaranteed = self._guaranteed[row]
-        if not guaranteed:
-            return False
-        used = self._queues.sums.used_rows[row]
-        return any(_is_covered(line, used, requests) for line in guaranteed)
-
-    def _keep_up(self) -> None:
-        """Learn if it is time; while one tenant waits alone, nobody asks for the next one.
-
-        For the next turn it is time still: who only asks moves no turn.
+        While one tenant waits alone, nobody asks for the next one, and turns do not learn.
         """
-        due = self._until_refresh
-        if due <= 0 or self._learnt != self._queues.version:
-            self._learn()
-            self._until_refresh = due
+        if self._until_refresh > 0 and self._learnt == self._queues.version:
+            return self._known
+        return self._look()
+
+    def _look(self) -> KnownShares:
+        shares = self._queues.shares()
+        if self._latest.shares is not shares:
+            self._latest = KnownShares(self._queues, shares)
+        return self._latest
 
     def _learn(self) -> None:
         """What is guaranteed, and the rest that ranks are made of, as of now."""
         self._until_refresh = max(LEAST_REFRESH, self._without_queue)
-        shares = self._queues.shares()
+        known = self._look()
         self._learnt = self._queues.version
-        if self._learnt_from is not shares:
-            self._learnt_from = shares
-            self._shares = _by_row(shares.exact, shares.contended)
-            lines = [columns.tolist() for columns in self._queues.structure.lines]
-            self._guaranteed = [[] for _ in range(len(shares.guaranteed) + 1)]
-            for row in np.flatnonzero(shares.guaranteed.any(axis=1)).tolist():
-                amounts = shares.guaranteed[row].tolist()
-                by_line = ([(c, amounts[c]) for c in line if amounts[c]] for line in lines)
-                self._guaranteed[row] = [line for line in by_line if line]
+        if self._known is not known:
+            self._known = known
             self._rate()
         if any(self._targets) and self._learnt == self._started:
             self._find_late(self.now())
@@ -355,9 +336,9 @@ class QueueTurns:
         """Find out where attempts alone do not make the rank."""
         self._unranked = self._unranked or any(self._rated)
         late = self._late
-        self._rated = [bool(some) or row in late for row, some in enumerate(self._shares)]
+        self._rated = [bool(some) or row in late for row, some in enumerate(self._known.contended)]
         for row, links in enumerate(self._queues.structure.links):
-            if self._guaranteed[row]:
+            if self._known.guaranteed[row]:
                 for link in links:
                     self._rated[link] = True
         self.compares = self._precedence is not None and any(self._rated)
@@ -425,25 +406,3 @@ class QueueTurns:
 def _precedence(pod: Pod, now: float) -> tuple[int, float]:
     """The order of the Pods of a queue, but for ageing and the turns of its namespaces."""
     return -pod.priority, now if pod.created is None else pod.created.timestamp()
-
-
-def _is_covered(line: list[tuple[int, int]], used: Amounts, requests: Amounts) -> bool:
-    """Whether a guarantee covers a Pod beside what is used, in each column asked for."""
-    asks = False
-    for column, amount in line:
-        requested = requests[column]
-        if requested:
-            asks = True
-            if used[column] + requested > amount:
-                return False
-    return asks
-
-
-def _by_row(amounts: FloatArray, named: BoolArray) -> list[list[tuple[int, float]]]:
-    """By row, the named columns with their amounts; last, nothing for Pods without a queue."""
-    by_row: list[list[tuple[int, float]]] = [[] for _ in range(len(amounts) + 1)]
-    rows, columns = np.nonzero(named)
-    entries = zip(rows.tolist(), columns.tolist(), amounts[named].tolist(), strict=True)
-    for row, column, amount in entries:
-        by_row[row].append((column, amount))
-    return by_row
