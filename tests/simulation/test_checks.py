@@ -257,6 +257,7 @@ def test_every_key_of_our_own_that_the_code_names_is_known() -> None:
         for key in re.findall(r"bayplan\.dev/[a-z-]{2,}", path.read_text())
     }
     # Those on Leases and ProvisioningRequests, which are not read from files.
-    written = {f"bayplan.dev/{name}" for name in ("moves", "rooms", "demand", "try", "group-uid")}
+    names = ("moves", "moved", "rooms", "demand", "try", "group-uid")
+    written = {f"bayplan.dev/{name}" for name in names}
     preemptible = {"bayplan.dev/preemptible"}
     assert named - written - preemptible == {*OWN_KEYS} - preemptible

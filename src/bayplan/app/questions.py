@@ -18,9 +18,8 @@ from bayplan.inbox.messages import Command
 
 T = TypeVar("T")
 
-SHARE = 0.02
-"""Of the scheduling thread's time, at most, where nothing else is said: with the port's own threads
-a thread that is busy loses about twice that."""
+SHARE = 0.05
+"""Of the scheduling thread's time, at most, where nothing else is said."""
 SAVED_SECONDS = 0.25
 """The most time that is saved up while nobody asks."""
 AT_ONCE = 2

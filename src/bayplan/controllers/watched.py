@@ -209,7 +209,7 @@ class Watched:
         pods = (self._pods[uid] for uid in self._groups.get((kind, group.key), ()))
         names = self._scheduler_names
         left = [pod for pod in pods if not pod.terminal and pod.spec.scheduler_name in names]
-        return Members(kind, group, left)
+        return Members(kind, group, sorted(left, key=lambda pod: pod.name))
 
     def requests(self) -> Mapping[str, Collection[ProvisioningRequest]]:
         """By the uid of a group, what it has asked for."""
