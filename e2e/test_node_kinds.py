@@ -91,34 +91,26 @@ def test_pods_go_by_the_order_of_kinds_and_their_limits(cluster: Cluster, baypla
     wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
 
 
-def test_what_is_guaranteed_on_a_kind_is_taken_back_there(
-    cluster: Cluster, bayplan: Bayplan
+@pytest.mark.parametrize(
+    ("its", "rule"),
+    [
+        ({"guaranteed": {"cpu": 2}}, "guaranteed"),
+        # The queue has no share of all nodes together.
+        ({"weight": 1}, "share"),
+    ],
+)
+def test_what_a_queue_is_entitled_to_on_a_kind_is_taken_back_there(
+    cluster: Cluster, bayplan: Bayplan, its: Json, rule: str
 ) -> None:
     queue(cluster, "blue", BLUE)
-    its = [{"name": "fast", "guaranteed": {"cpu": 2}}]
-    queue(cluster, "red", RED, weight=0, nodeKinds=its)
+    queue(cluster, "red", RED, weight=0, nodeKinds=[{"name": "fast"} | its])
     deploy(cluster, BLUE, 8)
     wait_for(cluster, 0, 8)
     deploy(cluster, RED, 3)
     wait_for(cluster, 2, 6)
     assert on(cluster, RED) == ["f", "f"]
     assert on(cluster, BLUE) == ["f"] * 2 + ["s"] * 4
-    assert bayplan.metric(EVICTIONS, queue="blue", rule="guaranteed") == 2
-    wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
-    assert bound(cluster, RED, BLUE) == (2, 6)
-
-
-def test_a_share_of_a_kind_is_taken_back_there(cluster: Cluster, bayplan: Bayplan) -> None:
-    """The queue has no share of all nodes together."""
-    queue(cluster, "blue", BLUE)
-    queue(cluster, "red", RED, weight=0, nodeKinds=[{"name": "fast", "weight": 1}])
-    deploy(cluster, BLUE, 8)
-    wait_for(cluster, 0, 8)
-    deploy(cluster, RED, 3)
-    wait_for(cluster, 2, 6)
-    assert on(cluster, RED) == ["f", "f"]
-    assert on(cluster, BLUE) == ["f"] * 2 + ["s"] * 4
-    assert bayplan.metric(EVICTIONS, queue="blue", rule="share") == 2
+    assert bayplan.metric(EVICTIONS, queue="blue", rule=rule) == 2
     wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
     assert bound(cluster, RED, BLUE) == (2, 6)
 
