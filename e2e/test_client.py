@@ -336,7 +336,7 @@ def test_many_bindings_at_once_share_one_connection(
         port = urlsplit(plane.parts["kube-apiserver"].endpoint.url).port
         return sum(c.raddr[1:] == (port,) for c in psutil.Process().net_connections())
 
-    pods, done, before = [make_pod(http) for _ in range(200)], Waited(), connections()
+    pods, done, before = [make_pod(http) for _ in range(100)], Waited(), connections()
     for pod in pods:
         writer.bind(pod, "node-1", done)
     assert [done.result() for _ in pods] == [None] * 100
