@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -443,6 +446,36 @@ def test_informers_say_which_kinds_are_not_there_yet_and_why(server: FaultServer
 
 def test_informers_that_watch_nothing_can_be_stopped(server: FaultServer) -> None:
     Informers(server.connection(), lambda _: None).stop()
+
+
+ENDS_WITH_A_WATCH = """
+import atexit, sys, threading, time
+from kubernetes.client import Configuration
+from bayplan.api.kinds import NODE, POD
+from bayplan.client.connection import Connection
+from bayplan.informers.factory import Informers
+
+atexit.register(lambda: print([t.name for t in threading.enumerate()]))
+informers = Informers(Connection(Configuration(host=sys.argv[1])), lambda _: None)
+informers.watch([NODE, POD])
+while informers.unsynced():
+    time.sleep(0.01)
+print([t.name for t in threading.enumerate()])
+"""
+
+
+def test_no_watch_is_left_when_the_process_ends(server: FaultServer) -> None:
+    def script(exchange: Exchange) -> None:
+        exchange.begin_stream()
+        exchange.chunk(bookmark(5, end=True))
+        exchange.wait_until_the_end()
+
+    server.script = script
+    command = [sys.executable, "-c", ENDS_WITH_A_WATCH, server.url]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=SOON)
+    during, after = map(ast.literal_eval, ran.stdout.splitlines())
+    assert during == ["MainThread", "reflector-Node", "reflector-Pod"]
+    assert after == ["MainThread"]
 
 
 def test_informers_are_synced_when_every_kind_is(server: FaultServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -19,6 +20,9 @@ quick."""
 class Informers:
     """Reflectors by kind, all delivering to one inbox.
 
+    They are stopped when the process ends, at the latest: a thread that is still in libcurl while
+    its libraries are taken down can crash the process.
+
     Args:
         deliver: the inbox; called on the reflectors' threads, must be thread-safe and quick.
     """
@@ -29,6 +33,7 @@ class Informers:
         self._lock = threading.Lock()
         self._errors: dict[Kind[object], Exception] = {}
         self._reflectors: dict[Kind[object], Reflector] = {}
+        atexit.register(self.stop)
 
     def watch(self, kinds: Iterable[Kind[object]]) -> None:
         """Watch exactly ``kinds`` from now on.
@@ -77,6 +82,7 @@ class Informers:
         with self._lock:
             reflectors = list(self._reflectors.values())
         _stop(reflectors, timeout)
+        atexit.unregister(self.stop)
 
     def _note(self, kind: Kind[object], error: Exception | None) -> None:
         with self._lock:

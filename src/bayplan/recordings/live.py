@@ -75,10 +75,6 @@ class LiveSource:
         errors = self._informers.errors().items()
         return "; ".join(f"{kind.name}: {error}" for kind, error in errors)
 
-    def stop(self) -> None:
-        """End all watches."""
-        self._informers.stop()
-
 
 def record(recorder: Recorder, messages: Iterable[Message]) -> None:
     """Give what informers have sent to ``recorder``."""
