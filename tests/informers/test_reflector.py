@@ -448,6 +448,13 @@ def test_informers_that_watch_nothing_can_be_stopped(server: FaultServer) -> Non
     Informers(server.connection(), lambda _: None).stop()
 
 
+def empty_and_quiet(exchange: Exchange) -> None:
+    """A list without objects, then a watch in which nothing happens."""
+    exchange.begin_stream()
+    exchange.chunk(bookmark(5, end=True))
+    exchange.wait_until_the_end()
+
+
 ENDS_WITH_A_WATCH = """
 import atexit, sys, threading, time
 from kubernetes.client import Configuration
@@ -465,12 +472,7 @@ print([t.name for t in threading.enumerate()])
 
 
 def test_no_watch_is_left_when_the_process_ends(server: FaultServer) -> None:
-    def script(exchange: Exchange) -> None:
-        exchange.begin_stream()
-        exchange.chunk(bookmark(5, end=True))
-        exchange.wait_until_the_end()
-
-    server.script = script
+    server.script = empty_and_quiet
     command = [sys.executable, "-c", ENDS_WITH_A_WATCH, server.url]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=SOON)
     during, after = map(ast.literal_eval, ran.stdout.splitlines())
@@ -479,12 +481,7 @@ def test_no_watch_is_left_when_the_process_ends(server: FaultServer) -> None:
 
 
 def test_informers_are_synced_when_every_kind_is(server: FaultServer) -> None:
-    def script(exchange: Exchange) -> None:
-        exchange.begin_stream()
-        exchange.chunk(bookmark(5, end=True))
-        exchange.wait_until_the_end()
-
-    server.script = script
+    server.script = empty_and_quiet
     informers = Informers(server.connection(), lambda _: None)
     informers.watch([NODE, POD])
     assert set(informers.unsynced()) <= {NODE, POD}
